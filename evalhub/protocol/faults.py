@@ -1,0 +1,84 @@
+"""What is wrong with a document: where, what it was, what was expected."""
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+_LONGEST_SHOWN = 120
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong at one place of a document."""
+
+    pointer: str
+    """JSON pointer (RFC 6901) to the place; empty for the whole document."""
+    got: str
+    """What stood there, cut to a readable length."""
+    expected: str
+    """What would have been right."""
+
+    def __str__(self) -> str:
+        return f"{self.pointer or 'the document'} was {self.got}; expected {self.expected}"
+
+
+class DocumentError(ValueError):
+    """A document cannot be accepted; carries every fault found, not only the first."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = list(faults)
+        more = f" ({len(self.faults) - 1} more)" if len(self.faults) > 1 else ""
+        super().__init__(f"{self.faults[0]}{more}.")
+
+
+Document = TypeVar("Document", bound=BaseModel)
+
+
+def parse_document(model: type[Document], data: bytes | str) -> Document:
+    """Return `data` (JSON in UTF-8, no byte-order mark) as a `model`.
+
+    Raises:
+        DocumentError: with a pointer, what was found and what was expected, for each fault.
+    """
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        raise DocumentError([_fault(detail) for detail in error.errors()]) from None
+
+
+def _fault(detail: object) -> Fault:
+    assert isinstance(detail, dict)  # noqa: S101 - pydantic's ErrorDetails is a dict
+    pointer = "".join(f"/{_escaped(part)}" for part in detail["loc"])
+    return Fault(pointer, _shown(detail), _expected(detail))
+
+
+def _escaped(part: object) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")
+
+
+def _shown(detail: dict[str, object]) -> str:
+    match detail["type"]:
+        case "missing":
+            return "absent"
+        case "json_invalid":
+            return "not JSON"
+    try:
+        text = json.dumps(detail["input"], ensure_ascii=False, default=str)
+    except (TypeError, ValueError):
+        text = ascii(detail["input"])
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+
+
+def _expected(detail: dict[str, object]) -> str:
+    message = str(detail["msg"])
+    match detail["type"]:
+        case "missing":
+            return "this field"
+        case "extra_forbidden":
+            return "no field of this name"
+        case "json_invalid":
+            return message.removeprefix("Invalid JSON: ")
+        case "value_error":
+            return message.removeprefix("Value error, ")
+    return message.removeprefix("Input should be ").removeprefix("Input should ")

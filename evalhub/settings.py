@@ -1,0 +1,179 @@
+"""Every setting, read once, here. README.md has the table; a test compares the two."""
+
+import secrets
+from pathlib import Path
+
+import dj_database_url
+
+from evalhub.environment import env_bool, env_int, env_list, env_secret, env_text
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(env_text("EVALHUB_DATA", str(BASE_DIR / "data" / "up"))).absolute()
+
+
+def _kept_secret() -> str:
+    """Return the secret key of this data directory; make it when the directory is first used."""
+    path = DATA_DIR / "secret_key"
+    if not path.exists():
+        DATA_DIR.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f"secret_key.{secrets.token_hex(4)}")
+        fresh.touch(mode=0o600)
+        fresh.write_text(secrets.token_urlsafe(50))
+        try:
+            # Two processes may start at once: the first link wins, both read it.
+            path.hardlink_to(fresh)
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    return path.read_text()
+
+
+SECRET_KEY = env_secret("EVALHUB_SECRET_KEY") or _kept_secret()
+DEBUG = env_bool("EVALHUB_DEBUG", default=False)
+PUBLIC_URL = env_text("EVALHUB_PUBLIC_URL", "http://127.0.0.1:8123").rstrip("/")
+ALLOWED_HOSTS = env_list("EVALHUB_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
+BEHIND_TLS = PUBLIC_URL.startswith("https://")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "rest_framework",
+    "evalhub.tasks",
+    "evalhub.web",
+    "evalhub.supervisor",
+    "evalhub.demo",
+    "lanes.projects",
+    "lanes.budget",
+    "lanes.plans",
+    "evidence.store",
+    "evidence.reader",
+    "gates.verdicts",
+    "gates.decisions",
+    "gates.checks",
+    "gates.overview",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "evalhub.web.middleware.SecurityHeadersMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "evalhub.web.middleware.DomainErrorMiddleware",
+]
+ROOT_URLCONF = "evalhub.urls"
+WSGI_APPLICATION = "evalhub.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": False,
+        "OPTIONS": {
+            "builtins": ["evalhub.web.templatetags.formatting"],
+            "libraries": {"formatting": "evalhub.web.templatetags.formatting"},
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+_SQLITE = {
+    "ENGINE": "django.db.backends.sqlite3",
+    "NAME": DATA_DIR / "evalhub.sqlite3",
+    "CONN_MAX_AGE": 600,
+    "OPTIONS": {
+        "timeout": 20,
+        # Deferred transactions that turn into writers fail at once with "database is locked".
+        "transaction_mode": "IMMEDIATE",
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+    },
+}
+DATABASE_URL = env_secret("DATABASE_URL")
+DATABASES = {
+    "default": dj_database_url.parse(DATABASE_URL, conn_max_age=600, conn_health_checks=True)
+    if DATABASE_URL
+    else _SQLITE
+}
+
+AUTH_PASSWORD_VALIDATORS = [
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 12},
+    },
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "sign-in"
+LOGIN_REDIRECT_URL = "home"
+LOGOUT_REDIRECT_URL = "sign-in"
+SESSION_COOKIE_NAME = "evalhub_session"
+CSRF_COOKIE_NAME = "evalhub_csrf"
+
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "evalhub.web.static_finders.PlotlyFinder",
+]
+STORAGES = {
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["lanes.projects.authentication.TokenAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "EXCEPTION_HANDLER": "evalhub.web.errors.problem_response",
+    "UNAUTHENTICATED_USER": None,
+}
+# The largest document is a plan with tens of thousands of run keys; segments are streamed past this.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 2**20
+
+OBJECTS_DIR = DATA_DIR / "objects"
+S3_BUCKET = env_text("EVALHUB_S3_BUCKET", "")
+S3_ENDPOINT_URL = env_text("EVALHUB_S3_ENDPOINT_URL", "") or None
+S3_REGION = env_text("EVALHUB_S3_REGION", "us-east-1")
+S3_ACCESS_KEY_ID = env_secret("EVALHUB_S3_ACCESS_KEY_ID")
+S3_SECRET_ACCESS_KEY = env_secret("EVALHUB_S3_SECRET_ACCESS_KEY")
+
+SEGMENT_BYTES = env_int("EVALHUB_SEGMENT_BYTES", 16 * 2**20, least=2**16)
+FLUSH_SECONDS = env_int("EVALHUB_FLUSH_SECONDS", 5, least=1)
+HEARTBEAT_SECONDS = env_int("EVALHUB_HEARTBEAT_SECONDS", 30, least=1)
+LANE_TOKEN_SECONDS = env_int("EVALHUB_LANE_TOKEN_SECONDS", 24 * 3600, least=60)
+
+GITHUB_API_URL = env_text("EVALHUB_GITHUB_API_URL", "https://api.github.com").rstrip("/")
+GITHUB_TOKEN = env_secret("EVALHUB_GITHUB_TOKEN")
+
+CELERY_BROKER_URL = env_secret("CELERY_BROKER_URL") or f"redis+socket://{DATA_DIR}/run/redis.sock"
+SWEEP_SECONDS = env_int("EVALHUB_SWEEP_SECONDS", 10, least=1)
+
+LOG_LEVEL = env_text("EVALHUB_LOG_LEVEL", "INFO")
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+}

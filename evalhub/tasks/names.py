@@ -1,0 +1,25 @@
+"""Every task by name, so that the asker need not import it."""
+
+from enum import StrEnum
+
+
+class TaskName(StrEnum):
+    """A task that is asked for by name, by a room below it or by beat."""
+
+    CONCLUDE_PLAN = "gates.conclude_plan"
+    """Arguments: plan_id. Computes and stores the conclusion, then delivers the check."""
+    REFRESH_CHECK = "gates.refresh_check"
+    """Arguments: plan_id. Brings the check of a plan's commit up to date and delivers it."""
+    SWEEP_CONCLUSIONS = "gates.sweep_conclusions"
+    SWEEP_CHECKS = "gates.sweep_checks"
+    SWEEP_ATTEMPTS = "lanes.sweep_attempts"
+    SWEEP_RECEIPTS = "evidence.sweep_receipts"
+
+
+SWEEPS = (
+    TaskName.SWEEP_CONCLUSIONS,
+    TaskName.SWEEP_CHECKS,
+    TaskName.SWEEP_ATTEMPTS,
+    TaskName.SWEEP_RECEIPTS,
+)
+"""Asked for by beat every few seconds: each finds what a lost message left undone."""

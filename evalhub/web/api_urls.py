@@ -1,0 +1,5 @@
+"""Endpoints of this room."""
+
+from django.urls import URLPattern
+
+urlpatterns: list[URLPattern] = []

@@ -1,0 +1,56 @@
+"""Answers that belong to no room: health, and errors outside a view."""
+
+import logging
+
+from django.db import OperationalError, connection
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from evalhub.web.errors import DomainError, NotFoundError, problem
+
+logger = logging.getLogger(__name__)
+
+
+@require_safe
+def healthz(request: HttpRequest) -> HttpResponse:
+    """Say that the process answers; touches nothing else."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+@require_safe
+def readyz(request: HttpRequest) -> HttpResponse:
+    """Say whether the database answers."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except OperationalError as error:
+        return HttpResponse(f"The database does not answer: {error}\n", "text/plain", 503)
+    return HttpResponse("ready\n", content_type="text/plain")
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer an unknown address as the API or as a page, whichever was asked."""
+    return error_response(request, NotFoundError("There is nothing at this address."))
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Answer a fault of ours without a traceback; the log has it."""
+    error = DomainError(
+        "The server failed on this request; its log has the details.",
+        fix="Try again; if it happens again, tell whoever runs this server.",
+    )
+    error.status, error.code = 500, "server-error"
+    return error_response(request, error)
+
+
+def error_response(request: HttpRequest, error: DomainError) -> HttpResponse:
+    """Render a foreseen error: problem+json below /api/, a page elsewhere."""
+    body = problem(error)
+    if request.path.startswith("/api/"):
+        return JsonResponse(
+            body.model_dump(mode="json"),
+            status=error.status,
+            content_type="application/problem+json",
+        )
+    return render(request, "error.html", {"problem": body}, status=error.status)

@@ -1,0 +1,1 @@
+"""WHAT CAME BACK: the evidence store and its reader."""

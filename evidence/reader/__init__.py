@@ -1,0 +1,1 @@
+"""Transcripts, logs and files, shown and served."""

@@ -1,0 +1,1 @@
+"""Segments, items, objects, quarantine, runs, judge calls, scores: what came back and is kept."""

@@ -1,0 +1,1 @@
+"""GitHub: the check's desired state and its delivery, nothing else."""

@@ -1,0 +1,53 @@
+"""The check as it should be at GitHub, and what GitHub is known to have."""
+
+from django.db import models
+
+from lanes.projects.models import Project
+
+
+class Check(models.Model):
+    """The desired state of one check on one commit, and its delivery.
+
+    `desired_version` rises with each change of the desired state; `sent_version` is the last one
+    that GitHub confirmed. Equal means delivered.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="checks")
+    suite_name = models.CharField(max_length=64)
+    head_sha = models.CharField(max_length=40)
+    name = models.CharField(max_length=130)
+    external_id = models.UUIDField(unique=True)
+    status = models.CharField(max_length=12)
+    conclusion = models.CharField(max_length=16, null=True)  # noqa: DJ001 - null until completed
+    title = models.CharField(max_length=300)
+    summary = models.TextField()
+    text = models.TextField()
+    details_url = models.CharField(max_length=500)
+    started_at = models.DateTimeField(null=True)
+    completed_at = models.DateTimeField(null=True)
+    desired_version = models.PositiveBigIntegerField(default=1)
+    sent_version = models.PositiveBigIntegerField(default=0)
+    github_id = models.BigIntegerField(null=True)
+    attempts = models.PositiveIntegerField(default=0)
+    next_attempt_at = models.DateTimeField(
+        null=True, help_text="Null: not before something changes."
+    )
+    claimed_until = models.DateTimeField(null=True, help_text="One sender at a time.")
+    last_error = models.TextField(default="")
+    desired_at = models.DateTimeField()
+    delivered_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="check_once_per_commit", fields=["project", "suite_name", "head_sha"]
+            )
+        ]
+        indexes = [models.Index(name="check_due", fields=["next_attempt_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.name} on {self.head_sha[:12]}"
+
+    @property
+    def is_delivered(self) -> bool:
+        return self.sent_version == self.desired_version

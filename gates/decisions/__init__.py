@@ -1,0 +1,1 @@
+"""The conclusion: what a plan means, one row per evaluation."""

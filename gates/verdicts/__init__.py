@@ -1,0 +1,1 @@
+"""Gather (coverage, integrity, isolation), baselines, decision records."""

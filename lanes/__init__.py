@@ -1,0 +1,1 @@
+"""WHAT SHOULD RUN, AND WITH WHAT MEANS: projects, judge budgets, plans and their attempts."""

@@ -1,0 +1,1 @@
+"""Judge pools, sub-allocations and the append-only spend ledger. Knows plans only as text keys."""

@@ -1,0 +1,1 @@
+"""Suites, policies, plans, lanes, attempts, heartbeats, deadlines: what should run."""

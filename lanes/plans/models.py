@@ -1,0 +1,171 @@
+"""What should run: suites, policies, plans, their lanes and attempts."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from lanes.projects.models import Project
+
+
+class SuiteVersion(models.Model):
+    """A suite as the base branch registered it. Every version is kept; the newest is current."""
+
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="suites")
+    name = models.CharField(max_length=64)
+    digest = models.CharField(max_length=71)
+    document = models.TextField(help_text="RFC 8785 text.")
+    registered_at = models.DateTimeField()
+    current_since = models.DateTimeField(
+        help_text="Registering an older version again makes it current."
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="suite_version_once", fields=["project", "name", "digest"])
+        ]
+        indexes = [
+            models.Index(name="suite_current", fields=["project", "name", "-current_since", "-id"])
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.digest[:19]}"
+
+
+class PolicyVersion(models.Model):
+    """A policy as the base branch registered it."""
+
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="policies")
+    digest = models.CharField(max_length=71)
+    document = models.TextField(help_text="RFC 8785 text.")
+    registered_at = models.DateTimeField()
+    current_since = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="policy_version_once", fields=["project", "digest"])
+        ]
+        indexes = [models.Index(name="policy_current", fields=["project", "-current_since", "-id"])]
+
+    def __str__(self) -> str:
+        return self.digest[:19]
+
+
+class PlanState(models.TextChoices):
+    REGISTERED = "REGISTERED"
+    RUNNING = "RUNNING"
+    CONCLUDED = "CONCLUDED"
+
+
+class Plan(models.Model):
+    """A registered plan. The document is kept as its canonical text; columns are copies to find it by.
+
+    `inputs_version` rises with every change that can alter a conclusion, in the transaction of the
+    change; `generation` rises when a concluded plan runs again.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="plans")
+    policy = models.ForeignKey(PolicyVersion, on_delete=models.PROTECT, related_name="plans")
+    digest = models.CharField(max_length=71, unique=True)
+    document = models.TextField(help_text="RFC 8785 text; its sha256 is the digest.")
+    kind = models.CharField(max_length=10)
+    suite_name = models.CharField(max_length=64)
+    suite_digest = models.CharField(max_length=71)
+    event = models.CharField(max_length=16)
+    ref = models.CharField(max_length=500, null=True)  # noqa: DJ001 - null names null
+    pull_request = models.BigIntegerField(null=True)
+    head_sha = models.CharField(max_length=40, null=True)  # noqa: DJ001
+    tested_sha = models.CharField(max_length=40, null=True)  # noqa: DJ001
+    base_sha = models.CharField(max_length=40, null=True)  # noqa: DJ001
+    workflow_run_id = models.BigIntegerField(null=True)
+    run_count = models.PositiveIntegerField(help_text="Run keys of all lanes.")
+    is_verified = models.BooleanField(default=False)
+    state = models.CharField(max_length=10, default=PlanState.REGISTERED)
+    generation = models.PositiveIntegerField(default=1)
+    inputs_version = models.PositiveBigIntegerField(default=1)
+    registered_by = models.CharField(max_length=200)
+    registered_at = models.DateTimeField()
+    deadline_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+    superseded_at = models.DateTimeField(null=True)
+    cancelled_at = models.DateTimeField(null=True)
+    concluded_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                name="plan_newest_of_project", fields=["project", "-registered_at", "-id"]
+            ),
+            models.Index(name="plan_of_commit", fields=["project", "suite_name", "head_sha"]),
+            models.Index(name="plan_of_workflow_run", fields=["workflow_run_id"]),
+            models.Index(
+                name="plan_unconcluded_by_deadline",
+                fields=["deadline_at"],
+                condition=~Q(state="CONCLUDED"),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.digest
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the plan still governs its commit's check."""
+        return self.superseded_at is None and self.cancelled_at is None
+
+
+class Lane(models.Model):
+    """A worker of a plan."""
+
+    plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="lanes")
+    name = models.CharField(max_length=64)
+    kind = models.CharField(max_length=10)
+    run_count = models.PositiveIntegerField()
+    is_required = models.BooleanField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(name="lane_once_per_plan", fields=["plan", "name"])]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AttemptState(models.TextChoices):
+    OPEN = "OPEN"
+    SILENT = "SILENT"
+    SEALED = "SEALED"
+    SUPERSEDED = "SUPERSEDED"
+    CANCELLED = "CANCELLED"
+
+
+class Attempt(models.Model):
+    """One try of a lane. Open or silent attempts accept evidence at any time, also after close."""
+
+    lane = models.ForeignKey(Lane, on_delete=models.PROTECT, related_name="attempts")
+    key = models.CharField(max_length=64, unique=True, help_text="att_…, as the wire names it.")
+    number = models.PositiveIntegerField()
+    state = models.CharField(max_length=10, default=AttemptState.OPEN)
+    opened_at = models.DateTimeField()
+    last_heard_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, help_text="Sealed, superseded or cancelled.")
+    phase = models.CharField(max_length=500, default="")
+    done = models.PositiveBigIntegerField(default=0)
+    total = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="attempt_number_once_per_lane", fields=["lane", "number"]),
+            models.CheckConstraint(
+                name="attempt_ended_when_not_accepting",
+                condition=Q(state__in=["OPEN", "SILENT"], ended_at__isnull=True)
+                | Q(state__in=["SEALED", "SUPERSEDED", "CANCELLED"], ended_at__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="attempt_heard_after_opening", condition=Q(last_heard_at__gte=F("opened_at"))
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.key
+
+    @property
+    def accepts_evidence(self) -> bool:
+        return self.state in {AttemptState.OPEN, AttemptState.SILENT}

@@ -1,0 +1,1 @@
+"""Projects, members, roles, tokens, sign-in links, audit: who may speak."""
