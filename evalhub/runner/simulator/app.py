@@ -24,7 +24,6 @@ from evalhub.runner.simulator.errors import ApiError, JsonObject, unknown_parame
 from evalhub.runner.simulator.operations import OPERATIONS, Operation
 from evalhub.runner.simulator.parameters import nested_parameters, read_parameters
 from evalhub.runner.simulator.seeding import NAME, build_digest, seeded_world
-from evalhub.runner.simulator.world import World
 
 FORM = "application/x-www-form-urlencoded"
 MAX_BODY_BYTES = 1_000_000
@@ -39,7 +38,11 @@ class _Answer(NamedTuple):
 
 @dataclass
 class Simulator:
-    """One world behind one key, with the counts that a lane reports as evidence."""
+    """One world behind one key, with the counts that a lane reports as evidence.
+
+    `requests` counts what carried the key and reached an operation, `refused` those among them that
+    were answered with an error, `foreign` what came without the key.
+    """
 
     seed: int
     key: str
@@ -50,17 +53,24 @@ class Simulator:
     foreign: int = 0
     resets: int = 0
     answers: dict[str, _Answer] = field(default_factory=dict)
+    known_digest: str | None = None
 
     def __post_init__(self) -> None:
         self.pristine = seeded_world(self.seed)
         self.seed_digest = self.pristine.digest()
-        self.world = World(seed=self.seed)
         self._begin_world()
 
     def reset(self) -> None:
         """Begin a new world from the same seed; counts of this process go on."""
         self.resets += 1
         self._begin_world()
+
+    def final_digest(self) -> str:
+        """Return the digest of the world as it is now."""
+        # A digest walks the whole world: it is taken once after each change, not at each question.
+        if self.known_digest is None:
+            self.known_digest = self.world.digest()
+        return self.known_digest
 
     def state(self) -> JsonObject:
         return {
@@ -72,7 +82,7 @@ class Simulator:
             "world_id": self.world_ids[-1],
             "world_ids": self.world_ids,
             "seed_digest": self.seed_digest,
-            "final_digest": self.world.digest(),
+            "final_digest": self.final_digest(),
             "resets": self.resets,
             "requests": {
                 "total": self.requests,
@@ -83,6 +93,7 @@ class Simulator:
 
     def _begin_world(self) -> None:
         self.world = self.pristine.copy()
+        self.known_digest = self.seed_digest
         self.answers = {}
         self.world_ids.append(f"wld_{uuid.uuid4().hex}")
 
@@ -209,6 +220,8 @@ def _run(simulator: Simulator, operation: Operation, key: str, encoded: str) -> 
     given = read_parameters(
         nested_parameters(encoded), accepted=operation.accepted, required=operation.required
     )
+    if operation.method != "GET":
+        simulator.known_digest = None
     # A copy: what is remembered under an idempotency key must not change with the object.
     return dict(operation.run(simulator.world, key, given))
 

@@ -167,7 +167,9 @@ def capture(world: World, key: str, given: JsonObject) -> JsonObject:
     intent = retrieve(world, key)
     if intent["status"] != "requires_capture":
         raise _unexpected_state(intent, verb="captured", allowed=("requires_capture",))
-    amount = given.get("amount_to_capture", intent["amount_capturable"])
+    amount = intent["amount_capturable"]
+    if "amount_to_capture" in given:
+        amount = given["amount_to_capture"]
     if amount > intent["amount_capturable"]:
         raise ApiError(
             "The amount_to_capture is greater than the remaining amount you can capture.",

@@ -48,15 +48,12 @@ def _matches(row: JsonObject, filters: JsonObject) -> bool:
 def _is_within(row: JsonObject, created: object) -> bool:
     if created is None:
         return True
-    at = row["created"]
+    at: int = row["created"]
     if not isinstance(created, dict):
-        return bool(at == created)
-    return (
-        at > created.get("gt", at - 1)
-        and at >= created.get("gte", at)
-        and at < created.get("lt", at + 1)
-        and at <= created.get("lte", at)
-    )
+        return at == created
+    lowest = max(created.get("gt", at - 1) + 1, created.get("gte", at))
+    highest = min(created.get("lt", at + 1) - 1, created.get("lte", at))
+    return bool(lowest <= at <= highest)
 
 
 def _position(rows: list[JsonObject], key: str, *, noun: str, param: str) -> int:
