@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -12,11 +13,9 @@ from pydantic import (
     Field,
     PlainSerializer,
     StringConstraints,
+    WithJsonSchema,
 )
 
-DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
-NAME_PATTERN = r"^[a-z0-9][a-z0-9._+:-]{0,63}$"
-PROJECT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}/[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -56,10 +55,48 @@ def rfc3339(at: datetime) -> str:
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-DigestText = Annotated[str, StringConstraints(pattern=DIGEST_PATTERN)]
-Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-ProjectName = Annotated[str, StringConstraints(pattern=PROJECT_PATTERN, max_length=165)]
-Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+def _matching(pattern: str, *, expected: str) -> Callable[[str], str]:
+    """Return a check that says in words, not as a pattern, what was expected."""
+    compiled = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not compiled.fullmatch(text):
+            raise ValueError(expected)
+        return text
+
+    return check
+
+
+_DIGEST = r"sha256:[0-9a-f]{64}"
+_NAME = r"[a-z0-9][a-z0-9._+:-]{0,63}"
+_PROJECT = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}/[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+_COMMIT = r"[0-9a-f]{40}"
+
+DigestText = Annotated[
+    str,
+    AfterValidator(_matching(_DIGEST, expected="sha256: and 64 lower-case hexadecimal digits")),
+    WithJsonSchema({"type": "string", "pattern": f"^{_DIGEST}$"}),
+]
+Name = Annotated[
+    str,
+    AfterValidator(
+        _matching(
+            _NAME,
+            expected="1 to 64 lower-case letters, digits and ._+:-, beginning with a letter or digit",
+        )
+    ),
+    WithJsonSchema({"type": "string", "pattern": f"^{_NAME}$"}),
+]
+ProjectName = Annotated[
+    str,
+    AfterValidator(_matching(_PROJECT, expected="OWNER/NAME")),
+    WithJsonSchema({"type": "string", "pattern": f"^{_PROJECT}$"}),
+]
+Commit = Annotated[
+    str,
+    AfterValidator(_matching(_COMMIT, expected="40 lower-case hexadecimal digits")),
+    WithJsonSchema({"type": "string", "pattern": f"^{_COMMIT}$"}),
+]
 ScenarioId = Annotated[
     str, StringConstraints(min_length=1, max_length=200), AfterValidator(_normal)
 ]
