@@ -16,7 +16,6 @@ from pydantic import (
     WithJsonSchema,
 )
 
-
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
