@@ -1,5 +1,10 @@
 """Pages of this room."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from gates.overview import views
+
+urlpatterns = [
+    path("", views.home, name="home"),
+    path("plans/", views.plans, name="plans"),
+]
