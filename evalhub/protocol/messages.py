@@ -90,9 +90,12 @@ class PoolRequest(Record):
 
 
 class FieldFault(Record):
+    """One thing that is wrong; `code` names the broken rule where there is a list of rules."""
+
     pointer: str
     got: str
     expected: str
+    code: str | None = None
 
 
 class Problem(Record):

@@ -28,12 +28,12 @@ class DomainError(Exception):
     fix: str | None = None
 
     def __init__(
-        self, detail: str, *, fix: str | None = None, faults: Sequence[Fault] = ()
+        self, detail: str, *, fix: str | None = None, faults: Sequence[Fault | FieldFault] = ()
     ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.fix = fix or self.fix
-        self.faults = list(faults)
+        self.faults = [_field_fault(fault) for fault in faults]
 
 
 class InvalidDocumentError(DomainError):
@@ -67,9 +67,7 @@ def problem(error: DomainError) -> Problem:
         code=error.code,
         detail=error.detail,
         fix=error.fix,
-        errors=[
-            FieldFault(pointer=f.pointer, got=f.got, expected=f.expected) for f in error.faults
-        ],
+        errors=error.faults,
     )
 
 
@@ -106,6 +104,12 @@ def as_domain_error(error: Exception) -> DomainError | None:
         code = str(error.default_code).replace("_", "-")
         return _named(error.status_code, code, _sentence(error.detail))
     return None
+
+
+def _field_fault(fault: Fault | FieldFault) -> FieldFault:
+    if isinstance(fault, FieldFault):
+        return fault
+    return FieldFault(pointer=fault.pointer, got=fault.got, expected=fault.expected)
 
 
 def _named(status: int, code: str, detail: str) -> DomainError:

@@ -33,6 +33,10 @@ class SubAllocation(models.Model):
     plan = models.CharField(max_length=71)
     lane = models.CharField(max_length=64)
     limit_microusd = models.BigIntegerField()
+    spent_microusd = models.BigIntegerField(
+        default=0,
+        help_text="Sum of the lane's ledger, kept in the transaction that settles a call.",
+    )
     opened_at = models.DateTimeField()
     released_at = models.DateTimeField(null=True)
 

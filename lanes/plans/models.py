@@ -81,6 +81,9 @@ class Plan(models.Model):
     state = models.CharField(max_length=10, default=PlanState.REGISTERED)
     generation = models.PositiveIntegerField(default=1)
     inputs_version = models.PositiveBigIntegerField(default=1)
+    concluded_version = models.PositiveBigIntegerField(
+        default=0, help_text="The inputs_version that the newest conclusion saw; 0 before the first."
+    )
     registered_by = models.CharField(max_length=200)
     registered_at = models.DateTimeField()
     deadline_at = models.DateTimeField()
@@ -97,9 +100,9 @@ class Plan(models.Model):
             models.Index(name="plan_of_commit", fields=["project", "suite_name", "head_sha"]),
             models.Index(name="plan_of_workflow_run", fields=["workflow_run_id"]),
             models.Index(
-                name="plan_unconcluded_by_deadline",
+                name="plan_behind_its_inputs",
                 fields=["deadline_at"],
-                condition=~Q(state="CONCLUDED"),
+                condition=Q(concluded_version__lt=F("inputs_version")),
             ),
         ]
 

@@ -1,11 +1,115 @@
-"""Who is asking: bearer tokens of the API."""
+"""Who is asking: bearer tokens of the API, and what each may do."""
 
+from dataclasses import dataclass
+
+from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
+from evalhub.web.errors import DomainError, ForbiddenError
+from lanes.projects import operations, queries
+from lanes.projects.models import Project, Scope, Token
+
+
+class UnauthenticatedError(DomainError):
+    status = 401
+    code = "not-authenticated"
+    fix = "Send a valid token in the header `Authorization: Bearer …`."
+
+
+@dataclass(frozen=True)
+class Bearer:
+    """The user of an API request: whoever holds the token."""
+
+    token: Token
+    is_authenticated: bool = True
+
+    def get_username(self) -> str:
+        return self.token.name
+
 
 class TokenAuthentication(BaseAuthentication):
-    """Placeholder until the room's own code lands."""
+    """Read `Authorization: Bearer …`; a request without a good token goes no further.
 
-    def authenticate(self, request: Request) -> None:
-        return None
+    A view that is open to all sets its own `authentication_classes`.
+    """
+
+    def authenticate(self, request: Request) -> tuple[Bearer, Token]:
+        token = _token_of(request)
+        if token.attempt is None:
+            # A lane token's use shows in its attempt; writing it here too would cost each segment.
+            operations.touch_token(token, at=timezone.now())
+        return Bearer(token), token
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+def _token_of(request: Request) -> Token:
+    header = str(request.headers.get("Authorization", ""))
+    kind, _, secret = header.partition(" ")
+    if kind.lower() != "bearer" or not secret.strip():
+        raise UnauthenticatedError("The request carries no bearer token.")
+    token = queries.token_with_secret(secret.strip())
+    if token is None:
+        raise UnauthenticatedError("The token is not known here.")
+    if token.revoked_at is not None:
+        raise UnauthenticatedError(f"The token {token.prefix}… was revoked.")
+    if token.expires_at is not None and token.expires_at <= timezone.now():
+        raise UnauthenticatedError(f"The token {token.prefix}… expired.")
+    return token
+
+
+def require_scope(request: Request, scope: Scope, *, project: Project | str) -> Token:
+    """Return the request's token if it belongs to the project and has the scope.
+
+    `project:admin` includes the other scopes. Lane tokens are never enough: see `require_attempt`.
+
+    Raises:
+        ForbiddenError: otherwise, in a sentence that does not tell whether the project exists.
+    """
+    token = bearer_token(request)
+    name = project if isinstance(project, str) else project.name
+    if token.project.name != name:
+        raise ForbiddenError(
+            f"The token belongs to project {token.project.name} and opens no other.",
+            fix="Use a token of the project that the request is about.",
+        )
+    if token.attempt is not None:
+        raise ForbiddenError(
+            f"The token is the lane token of {token.attempt} and only writes to that attempt.",
+            fix=f"Use a token with the scope {scope}.",
+        )
+    if not {str(scope), str(Scope.PROJECT_ADMIN)} & set(token.scopes):
+        raise ForbiddenError(
+            f"The token has {_listed(token.scopes)}; this takes the scope {scope}.",
+            fix=f"Use a token with the scope {scope}.",
+        )
+    return token
+
+
+def require_attempt(request: Request, attempt: str) -> Token:
+    """Return the request's token if it is the lane token of this attempt.
+
+    Raises:
+        ForbiddenError: otherwise.
+    """
+    token = bearer_token(request)
+    if token.attempt != attempt:
+        raise ForbiddenError(
+            f"The token is not the lane token of attempt {attempt!r}.",
+            fix="Use the token that came with the attempt when it was opened.",
+        )
+    return token
+
+
+def bearer_token(request: Request) -> Token:
+    """Return the token of an authenticated API request."""
+    token = request.auth
+    if not isinstance(token, Token):
+        raise UnauthenticatedError("The request carries no bearer token.")
+    return token
+
+
+def _listed(scopes: list[str]) -> str:
+    return f"the scope {', '.join(scopes)}" if scopes else "no scope"

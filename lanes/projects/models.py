@@ -94,9 +94,12 @@ class SignInLink(models.Model):
 
 
 class AuditEntry(models.Model):
-    """A change of state by a person or a token. Never edited; holds no secret."""
+    """A change of state by a person or a token. Never edited; holds no secret.
 
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="audit")
+    `project` is null for what belongs to none of them: a sign-in.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, related_name="audit")
     at = models.DateTimeField()
     actor = models.CharField(max_length=200)
     action = models.CharField(max_length=60)

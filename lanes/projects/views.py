@@ -1,0 +1,94 @@
+"""Pages: sign in by password or by one-time link, sign out."""
+
+from django.conf import settings
+from django.contrib.auth import authenticate, login, logout
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render, resolve_url
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST
+
+from lanes.projects import operations, queries
+from lanes.projects.forms import SignInForm
+
+_LINK_BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+@sensitive_post_parameters("password")
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in(request: HttpRequest) -> HttpResponse:
+    """Sign a person in by name and password, then go where they wanted to go."""
+    destination = _destination(request)
+    if request.method != "POST":
+        if request.user.is_authenticated:
+            return redirect(destination)
+        return _sign_in_page(request, SignInForm(), destination, status=200)
+    form = SignInForm(request.POST)
+    user = _user_of(request, form)
+    if user is None:
+        if not form.errors:
+            # One sentence whether the name is unknown, the password wrong or the person disabled.
+            form.add_error(None, "Name and password do not fit together.")
+        return _sign_in_page(request, form, destination, status=422)
+    # Gives the session a new key, so that one planted before is worth nothing.
+    login(request, user)
+    operations.record_sign_in(user, way="password", at=timezone.now())
+    return redirect(destination)
+
+
+@sensitive_variables("secret")
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in_link(request: HttpRequest, secret: str) -> HttpResponse:
+    """Show a button, and sign in when it is pressed: a preview of the link must not burn it."""
+    if request.method == "POST":
+        user = operations.sign_in_with_link(secret, at=timezone.now())
+        login(request, user, backend=_LINK_BACKEND)
+        return redirect(settings.LOGIN_REDIRECT_URL)
+    is_usable = queries.usable_link(secret, at=timezone.now()) is not None
+    response = render(
+        request,
+        "lanes/projects/sign_in_link.html",
+        {"is_usable": is_usable},
+        status=200 if is_usable else 410,
+    )
+    # The address is the secret.
+    response["Referrer-Policy"] = "no-referrer"
+    return response
+
+
+@require_POST
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """End the session."""
+    logout(request)
+    return redirect("sign-in")
+
+
+def _user_of(request: HttpRequest, form: SignInForm) -> User | None:
+    if not form.is_valid():
+        return None
+    user = authenticate(
+        request,
+        username=form.cleaned_data["username"],
+        password=form.cleaned_data["password"],
+    )
+    return user if isinstance(user, User) else None
+
+
+def _sign_in_page(
+    request: HttpRequest, form: SignInForm, destination: str, *, status: int
+) -> HttpResponse:
+    context = {"form": form, "next": destination}
+    return render(request, "lanes/projects/sign_in.html", context, status=status)
+
+
+def _destination(request: HttpRequest) -> str:
+    """Return the local path that `next` names, else the start page."""
+    wanted = request.POST.get("next") or request.GET.get("next") or ""
+    if wanted.startswith("/") and url_has_allowed_host_and_scheme(wanted, allowed_hosts=None):
+        return wanted
+    return resolve_url(settings.LOGIN_REDIRECT_URL)
