@@ -124,7 +124,9 @@ class MeanRubric:
                 f"Rubric {self.key!r} has the scale {list(self.scale)}; expected [low, high] with low < high."
             )
         if self.abs_floor is not None and not isfinite(self.abs_floor):
-            raise ValueError(f"Rubric {self.key!r} has abs_floor {self.abs_floor}; expected a number.")
+            raise ValueError(
+                f"Rubric {self.key!r} has abs_floor {self.abs_floor}; expected a number."
+            )
 
     @property
     def margin(self) -> float:

@@ -18,6 +18,7 @@ from evalhub.stats.intervals import (
 
 # A spread below this share of the mean is rounding, not variation.
 ZERO_SPREAD = 1e-12
+EXACT_COMBINATIONS = 1000
 
 
 class Edge(StrEnum):
@@ -71,7 +72,9 @@ def summary(values: Sequence[float]) -> Summary:
     if sample.size == 0:
         raise ValueError("A sample without values has no mean.")
     if not np.all(np.abs(sample) <= LARGEST_MAGNITUDE):
-        raise ValueError("A sample holds a value that is not a finite number; drop and count it first.")
+        raise ValueError(
+            "A sample holds a value that is not a finite number; drop and count it first."
+        )
     mean = float(np.mean(sample))
     if sample.size == 1:
         return Summary(1, mean, 0.0)
@@ -96,7 +99,7 @@ def welch(baseline: Sequence[float], candidate: Sequence[float]) -> TTest:
     Source: Welch 1947, Biometrika 34:28-35; degrees of freedom by Welch and Satterthwaite.
     """
     if min(len(baseline), len(candidate)) == 0:
-        return TTest(None, None, None, None, None, None, None, Edge.N_LT_2)
+        return without_test(None, p=None, edge=Edge.N_LT_2)
     return welch_from_summaries(summary(baseline), summary(candidate))
 
 
@@ -104,7 +107,7 @@ def welch_from_summaries(baseline: Summary, candidate: Summary) -> TTest:
     """Do the same as `welch`, from size, mean and standard deviation of each arm."""
     delta = candidate.mean - baseline.mean
     if min(baseline.n, candidate.n) < 2:
-        return TTest(delta, None, None, None, None, None, None, Edge.N_LT_2)
+        return without_test(delta, p=None, edge=Edge.N_LT_2)
     share_b = baseline.sd**2 / baseline.n
     share_c = candidate.sd**2 / candidate.n
     if share_b + share_c == 0:
@@ -113,6 +116,11 @@ def welch_from_summaries(baseline: Summary, candidate: Summary) -> TTest:
     # The textbook's df divided by (a+c)^2 in numerator and denominator: no overflow, same number.
     weight = share_b / (share_b + share_c)
     df = 1 / (weight**2 / (baseline.n - 1) + (1 - weight) ** 2 / (candidate.n - 1))
+    return t_test(delta, se=se, df=df)
+
+
+def t_test(delta: float, *, se: float, df: float) -> TTest:
+    """Return the two-sided t test of a difference with standard error `se` > 0."""
     t = delta / se
     return TTest(
         delta=delta,
@@ -123,6 +131,13 @@ def welch_from_summaries(baseline: Summary, candidate: Summary) -> TTest:
         ci95=t_interval(delta, se=se, df=df, confidence=0.95),
         ci90=t_interval(delta, se=se, df=df, confidence=0.90),
     )
+
+
+def without_test(
+    delta: float | None, *, p: float | None, edge: Edge, df: float | None = None
+) -> TTest:
+    """Return what is left of a t test that has no standard error."""
+    return TTest(delta, None, df, None, p, None, None, edge)
 
 
 def equivalence(delta: float, *, se: float, df: float, margin: float) -> Equivalence:
@@ -143,7 +158,17 @@ def is_zero_shift(delta: float, *, mean: float) -> bool:
 def _without_variation(baseline: Summary, candidate: Summary) -> TTest:
     delta = candidate.mean - baseline.mean
     if is_zero_shift(delta, mean=baseline.mean):
-        return TTest(0.0, None, None, None, 1.0, None, None, Edge.ZERO_VARIANCE_EQUAL)
-    # Of all ways to deal the values to two arms, only two separate them as far as this.
-    p = 1 if max(baseline.n, candidate.n) < 2 else 2 / comb(baseline.n + candidate.n, baseline.n)
-    return TTest(delta, None, None, None, p, None, None, Edge.ZERO_VARIANCE_SEPARATED)
+        return without_test(0.0, p=1.0, edge=Edge.ZERO_VARIANCE_EQUAL)
+    p = _separation_p(baseline.n, candidate.n)
+    return without_test(delta, p=p, edge=Edge.ZERO_VARIANCE_SEPARATED)
+
+
+def _separation_p(n_b: int, n_c: int) -> float:
+    """Return the permutation p of two arms that are constant and different.
+
+    Of all ways to deal the values to the arms, only two separate them as far as this.
+    """
+    if min(n_b, n_c) > EXACT_COMBINATIONS:
+        # Far below the smallest float, and the integer would take long to make.
+        return 0.0
+    return 2 / comb(n_b + n_c, n_b)

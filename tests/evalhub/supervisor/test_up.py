@@ -1,0 +1,152 @@
+"""`manage.py up` with real processes: however it ends, nothing is left."""
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.evalhub.supervisor.processes import (
+    ROOT,
+    Up,
+    clean_environment,
+    descendants,
+    survivors,
+    wait_for,
+)
+
+pytestmark = [pytest.mark.journey, pytest.mark.enable_socket]
+
+
+@pytest.fixture
+def start_up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
+    started: list[Up] = []
+
+    def start(**environment: str) -> Up:
+        port = started[0].port if started else free_port()
+        started.append(Up(tmp_path / "data", port, **environment))
+        return started[-1]
+
+    yield start
+    for up in started:
+        up.end()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def run_up(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", "up", *arguments],
+        cwd=ROOT,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def health(port: int) -> str:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False, timeout=5).text
+    except httpx.HTTPError as error:
+        return str(error)
+
+
+def test_kill_9_leaves_nothing_and_the_next_start_works(start_up: Callable[..., Up]) -> None:
+    up = start_up()
+    up.wait_until_ready()
+    # Two of each: gunicorn and its worker, celery and its beat.
+    family = up.wait_for_family("gunicorn", "celery")
+    assert any("redis-server" in process.command for process in family)
+
+    up.process.send_signal(signal.SIGKILL)
+    up.process.wait()
+    successor = start_up()
+
+    successor.wait_until_ready()
+    assert survivors(family) == []
+    assert health(successor.port) == "ok\n"
+
+
+@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
+def test_stop_signal_leaves_nothing(
+    start_up: Callable[..., Up], stop_signal: signal.Signals
+) -> None:
+    up = start_up()
+    up.wait_until_ready()
+    family = up.wait_for_family("gunicorn", "celery")
+
+    up.process.send_signal(stop_signal)
+
+    assert up.process.wait(30) == 0
+    assert survivors(family) == []
+    assert "evalhub has stopped." in up.said
+    assert "Traceback" not in up.said
+
+
+def test_signal_while_starting_leaves_nothing(start_up: Callable[..., Up]) -> None:
+    up = start_up()
+    wait_for(lambda: bool(descendants(up.process.pid)), 30)
+    family = descendants(up.process.pid)
+
+    up.process.send_signal(signal.SIGINT)
+
+    assert up.process.wait(30) == 0
+    assert family
+    assert survivors(family) == []
+
+
+def test_running_up_keeps_its_place(start_up: Callable[..., Up]) -> None:
+    up = start_up()
+    up.wait_until_ready()
+    family = up.wait_for_family("gunicorn", "celery")
+
+    same_data = run_up("--port", str(free_port()), "--data", str(up.data))
+    same_port = run_up("--port", str(up.port), "--data", str(up.data.parent / "other"))
+
+    assert same_data.returncode == same_port.returncode == 1
+    assert same_data.stderr == (
+        f"CommandError: Another `up` (process {up.process.pid}) runs on {up.data}; "
+        "stop it, or choose another directory with --data.\n"
+    )
+    assert (
+        f"Port {up.port} on 127.0.0.1 cannot be used (Address already in use)" in same_port.stderr
+    )
+    assert same_port.stderr.count("\n") == 1
+    assert not (up.data.parent / "other").exists()
+    assert len(survivors(family)) == len(family)
+
+
+def test_killed_programs_are_started_again_with_their_children(
+    start_up: Callable[..., Up],
+) -> None:
+    up = start_up()
+    up.wait_until_ready()
+    family = up.wait_for_family("gunicorn", "celery")
+    direct = {process for process in family if process.parent == up.process.pid}
+    assert len(direct) == 3
+
+    for process in direct:
+        subprocess.run(["kill", "-9", str(process.pid)], check=True)
+
+    assert wait_for(lambda: up.said.count("it starts again in") == 3, 20)
+    assert wait_for(lambda: survivors(family) == [], 20)
+    up.wait_for_family("gunicorn", "celery")
+    assert wait_for(lambda: health(up.port) == "ok\n", 30)
+
+
+def test_named_broker_means_no_redis_of_our_own(start_up: Callable[..., Up]) -> None:
+    up = start_up(CELERY_BROKER_URL="memory://")
+    up.wait_until_ready()
+    family = up.wait_for_family("gunicorn", "celery")
+
+    assert not any("redis-server" in process.command for process in family)
