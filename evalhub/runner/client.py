@@ -1,0 +1,272 @@
+"""The store over HTTP: each endpoint as a method, each refusal as a sentence."""
+
+import base64
+import ipaddress
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote, urlsplit
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from evalhub import __version__
+from evalhub.protocol.messages import (
+    Heartbeat,
+    HeartbeatAnswer,
+    OpenedAttempt,
+    Problem,
+    Registered,
+    SealAnswer,
+    SealRequest,
+    TokenAnswer,
+)
+from evalhub.protocol.segments import Receipt
+from evalhub.runner.documents import JsonObject
+from evalhub.runner.errors import InputError, RunnerError, StoreUnreachableError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_TIMEOUT = httpx.Timeout(30, connect=10)
+# A segment may wait for its turn on a busy server, and its bytes on a slow line.
+_UPLOAD_TIMEOUT = httpx.Timeout(120, connect=10)
+_POLL_SLACK_SECONDS = 30
+_SHOWN_BODY = 200
+
+
+class StoreRefusedError(RunnerError):
+    """The store understood the request and refused it; the message says why and how to mend it."""
+
+    def __init__(self, sentence: str, *, status: int, code: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.code = code
+
+
+class OpenedAtStore(NamedTuple):
+    """An opened attempt and the store's own clock, as its answer gave it (None if it did not)."""
+
+    attempt: OpenedAttempt
+    store_date: str | None
+
+
+class Store:
+    """A connection to one evalhub server. Safe to use from several threads.
+
+    Every method raises StoreUnreachableError (exit code 4) when there is no answer or the server
+    cannot work, and StoreRefusedError when it says no.
+    """
+
+    def __init__(self, url: str, token: str | None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise InputError(
+                f"EVALHUB_URL was {url!r}; expected an address such as https://evalhub.example.com."
+            )
+        self.url = url.rstrip("/")
+        self._client = httpx.Client(
+            base_url=f"{self.url}/api/v1",
+            headers={"User-Agent": f"evalhub/{__version__}", "Accept": "application/json"},
+            timeout=_TIMEOUT,
+            # A machine's proxy must not stand between a person and a store on the same machine.
+            trust_env=not _is_loopback(parts.hostname),
+        )
+        if token:
+            self.use_token(token)
+
+    def use_token(self, token: str) -> None:
+        """Send another token from now on."""
+        if not token.isascii() or not token.isprintable() or " " in token:
+            raise InputError("EVALHUB_TOKEN has characters that no token has; copy it again.")
+        self._client.headers["Authorization"] = f"Bearer {token}"
+
+    def close(self) -> None:
+        self._client.close()
+
+    # Project
+
+    def put_suite(self, project: str, document: bytes) -> JsonObject:
+        return self._json(self._put(f"/projects/{_project(project)}/suite", document))
+
+    def put_policy(self, project: str, document: bytes) -> JsonObject:
+        return self._json(self._put(f"/projects/{_project(project)}/policy", document))
+
+    def put_pool(self, project: str, pool: str, document: bytes) -> JsonObject:
+        return self._json(
+            self._put(f"/projects/{_project(project)}/pools/{quote(pool, safe='')}", document)
+        )
+
+    def policy(self, project: str) -> JsonObject:
+        return self._json(self._request("GET", f"/projects/{_project(project)}/policy"))
+
+    def adopt(self, project: str, document: JsonObject) -> JsonObject:
+        path = f"/projects/{_project(project)}/baselines"
+        return self._json(self._request("POST", path, json=document))
+
+    def baselines(self, project: str) -> JsonObject:
+        return self._json(self._request("GET", f"/projects/{_project(project)}/baselines"))
+
+    # Plans
+
+    def register(self, document: bytes) -> Registered:
+        answer = self._request(
+            "POST", "/plans", content=document, headers={"Content-Type": "application/json"}
+        )
+        return _model(Registered, answer)
+
+    def plan(self, digest: str) -> JsonObject:
+        return self._json(self._request("GET", f"/plans/{_digest(digest)}"))
+
+    def plans(self, parameters: Mapping[str, str | int]) -> JsonObject:
+        return self._json(self._request("GET", "/plans", params=dict(parameters)))
+
+    def close_plan(self, digest: str) -> JsonObject:
+        return self._json(self._request("POST", f"/plans/{_digest(digest)}/close"))
+
+    def conclusion(self, digest: str, *, wait_seconds: int) -> httpx.Response:
+        """Return the answer itself: that nothing is concluded yet is no error here."""
+        return self._request(
+            "GET",
+            f"/plans/{_digest(digest)}/conclusion",
+            params={"wait": wait_seconds},
+            timeout=httpx.Timeout(wait_seconds + _POLL_SLACK_SECONDS, connect=10),
+        )
+
+    # Attempts
+
+    def open_attempt(self, digest: str, lane: str) -> OpenedAtStore:
+        path = f"/plans/{_digest(digest)}/lanes/{quote(lane, safe='')}/attempts"
+        answer = self._request("POST", path)
+        return OpenedAtStore(_model(OpenedAttempt, answer), answer.headers.get("Date"))
+
+    def renew(self, attempt: str) -> TokenAnswer:
+        return _model(TokenAnswer, self._request("POST", f"/attempts/{attempt}/token"))
+
+    def heartbeat(self, attempt: str, heartbeat: Heartbeat) -> HeartbeatAnswer:
+        body = heartbeat.model_dump(mode="json")
+        answer = self._request("POST", f"/attempts/{attempt}/heartbeat", json=body)
+        return _model(HeartbeatAnswer, answer)
+
+    def put_segment(self, attempt: str, seq: int, path: Path, *, sha256: str) -> Receipt:
+        """Send one segment file; `sha256` is its digest in hexadecimal."""
+        digest = base64.b64encode(bytes.fromhex(sha256)).decode()
+        headers = {
+            "Content-Type": "application/zip",
+            "Content-Digest": f"sha-256=:{digest}:",
+        }
+        with path.open("rb") as file:
+            answer = self._request(
+                "PUT",
+                f"/attempts/{attempt}/segments/{seq}",
+                content=file,
+                headers=headers,
+                timeout=_UPLOAD_TIMEOUT,
+            )
+        return _model(Receipt, answer)
+
+    def seal(self, attempt: str, request: SealRequest) -> SealAnswer:
+        body = request.model_dump(mode="json")
+        return _model(SealAnswer, self._request("POST", f"/attempts/{attempt}/seal", json=body))
+
+    # Runs
+
+    def runs(self, parameters: Mapping[str, str | int]) -> JsonObject:
+        return self._json(self._request("GET", "/runs", params=dict(parameters)))
+
+    def run(self, run: int) -> JsonObject:
+        return self._json(self._request("GET", f"/runs/{run}"))
+
+    def transcript(self, run: int, *, start: int, limit: int) -> JsonObject:
+        parameters = {"from": start, "limit": limit}
+        return self._json(self._request("GET", f"/runs/{run}/transcript", params=parameters))
+
+    def _put(self, path: str, document: bytes) -> httpx.Response:
+        return self._request(
+            "PUT", path, content=document, headers={"Content-Type": "application/json"}
+        )
+
+    def _request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        try:
+            answer = self._client.request(method, path, **arguments)
+        except httpx.HTTPError as error:
+            reason = str(error) or type(error).__name__
+            raise StoreUnreachableError(
+                f"The store at {self.url} did not answer ({reason}); "
+                "check EVALHUB_URL and that the server runs."
+            ) from None
+        if answer.status_code >= HTTPStatus.BAD_REQUEST:
+            raise _refusal(answer, self.url)
+        return answer
+
+    def _json(self, answer: httpx.Response) -> JsonObject:
+        try:
+            document = answer.json()
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise StoreUnreachableError(
+                f"The store at {self.url} answered something that is not evalhub's JSON; "
+                "check that EVALHUB_URL is the address of an evalhub server."
+            )
+        return document
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _project(name: str) -> str:
+    if name.count("/") != 1:
+        raise InputError(f"The project was {name!r}; expected OWNER/NAME.")
+    return quote(name)
+
+
+def _digest(text: str) -> str:
+    return quote(text, safe=":")
+
+
+def _model(model: type[Model], answer: httpx.Response) -> Model:
+    try:
+        # A newer server may say more than this client knows: that is no reason to stop.
+        return model.model_validate_json(answer.content, extra="ignore")
+    except ValidationError as error:
+        raise StoreUnreachableError(
+            f"The store answered {answer.request.method} {answer.request.url.path} with something "
+            f"that is not a {model.__name__} ({error.error_count()} faults); "
+            "check that EVALHUB_URL is an evalhub server of this client's version."
+        ) from None
+
+
+def _refusal(answer: httpx.Response, url: str) -> RunnerError:
+    sentence, code = _told(answer)
+    status = answer.status_code
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
+        return StoreUnreachableError(f"The store at {url} cannot work now ({status}): {sentence}")
+    return StoreRefusedError(f"{sentence}", status=status, code=code)
+
+
+class _Told(NamedTuple):
+    sentence: str
+    code: str
+
+
+def _told(answer: httpx.Response) -> _Told:
+    try:
+        problem = Problem.model_validate_json(answer.content, extra="ignore")
+    except ValidationError:
+        body = " ".join(answer.text[:_SHOWN_BODY].split())
+        place = f"{answer.request.method} {answer.request.url.path}"
+        return _Told(f"{place} was answered with {answer.status_code}: {body or 'nothing'}", "")
+    lines = [f"{problem.detail} {problem.fix}" if problem.fix else problem.detail]
+    # The first fault of one is in the sentence already.
+    if len(problem.errors) > 1:
+        lines += [
+            f"  {e.pointer or '/'} was {e.got}; expected {e.expected}" for e in problem.errors
+        ]
+    return _Told("\n".join(lines), problem.code)

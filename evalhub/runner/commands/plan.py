@@ -1,0 +1,148 @@
+"""`evalhub plan`: build, check, register, close."""
+
+import argparse
+import os
+from collections import Counter
+from pathlib import Path
+
+from evalhub.protocol.canonical import document_digest
+from evalhub.protocol.plan import Plan
+from evalhub.protocol.policy import Policy
+from evalhub.protocol.suite import Suite
+from evalhub.runner import clock, planning
+from evalhub.runner.commands import plan_flags
+from evalhub.runner.connection import connected
+from evalhub.runner.console import complain, say, say_json, table
+from evalhub.runner.documents import (
+    JsonObject,
+    read_document,
+    read_file,
+    read_json,
+    write_document,
+)
+from evalhub.runner.errors import Exit
+from evalhub.runner.importers import results
+from evalhub.runner.options import add_command, store_token, store_url, wants_json
+from evalhub.runner.reuse import plan_of_workflow_run
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the commands of this group."""
+    commands = parser.add_subparsers(required=True, metavar="ACTION", dest="action")
+    build = add_command(commands, "build", purpose="make a plan from suite, policy and flags")
+    plan_flags.add_build_flags(build)
+    build.set_defaults(handler=build_plan)
+    check = add_command(commands, "check", purpose="say whether a plan would be registered")
+    check.add_argument("file", type=Path, metavar="FILE", help="the plan")
+    check.add_argument("--policy", type=Path, required=True, metavar="FILE")
+    check.add_argument("--suite", type=Path, metavar="FILE", help="the base branch's suite")
+    check.set_defaults(handler=check_plan)
+    register = add_command(commands, "register", purpose="register a plan at the store")
+    register.add_argument("file", type=Path, metavar="FILE", help="the plan")
+    register.set_defaults(handler=register_plan)
+    close = add_command(commands, "close", purpose="decide now, with what has arrived")
+    close.add_argument("digest", metavar="DIGEST", help="sha256:… of the plan")
+    close.set_defaults(handler=close_plan)
+
+
+def build_plan(options: argparse.Namespace) -> int:
+    """Write `plan.json`; for the results of another tool also the suite and a policy."""
+    if options.from_results:
+        imported = plan_flags.import_request(options, environment=os.environ)
+        built = results.build_plan(imported, at=clock.now())
+    else:
+        request = plan_flags.plan_request(options, environment=os.environ)
+        kept = _reusable(options, request)
+        if kept is not None:
+            return _reused(options, kept)
+        built = planning.build_plan(request, at=clock.now())
+    write_document(options.out, built.document)
+    for note in built.notes:
+        complain(note)
+    if wants_json(options):
+        say_json({**_summary(built.plan), "digest": built.digest, "reused": False})
+    else:
+        say(f"{_lanes_table(built.plan)}\nPlan {built.digest} is in {options.out}")
+    return Exit.GOOD
+
+
+def _reusable(options: argparse.Namespace, request: planning.PlanRequest) -> JsonObject | None:
+    workflow_run = request.source.get("workflow_run_id")
+    if workflow_run is None or options.no_reuse:
+        return None
+    if store_url(options) is None or store_token(options) is None:
+        return None
+    return plan_of_workflow_run(
+        connected(options), request.project, suite=request.suite.model.name, run=workflow_run
+    )
+
+
+def _reused(options: argparse.Namespace, document: JsonObject) -> int:
+    write_document(options.out, document)
+    digest = document_digest(document)
+    if wants_json(options):
+        plan = read_document(options.out, Plan, what="plan").model
+        say_json({**_summary(plan), "digest": digest, "reused": True})
+    else:
+        say(f"This workflow run has a plan already; it is reused: {digest} is in {options.out}")
+    return Exit.GOOD
+
+
+def _summary(plan: Plan) -> JsonObject:
+    lanes = [
+        {"name": lane.name, "kind": lane.kind, "memory": lane.memory, "runs": len(lane.runs)}
+        for lane in plan.lanes
+    ]
+    return {"project": plan.project, "suite": plan.suite.name, "lanes": lanes}
+
+
+def _lanes_table(plan: Plan) -> str:
+    category_of = {scenario.id: scenario.category for scenario in plan.scenarios}
+    rows = []
+    for lane in plan.lanes:
+        counts = Counter(category_of[key.scenario] for key in lane.run_keys)
+        shown = ", ".join(f"{category} {count}" for category, count in sorted(counts.items()))
+        memory = "on" if lane.memory else "off"
+        rows.append([lane.name, lane.kind, memory, len(lane.runs), lane.weight_minutes, shown])
+    return table(["lane", "kind", "memory", "runs", "minutes", "categories"], rows)
+
+
+def check_plan(options: argparse.Namespace) -> int:
+    """Say every reason for which the store would refuse a plan; without the store."""
+    policy = read_document(options.policy, Policy, what="policy")
+    suite = read_document(options.suite, Suite, what="suite").model if options.suite else None
+    document = read_json(options.file, what="plan")
+    plan = planning.checked_plan(document, policy=policy.model, suite=suite, at=clock.now())
+    if plan.policy_digest != policy.digest:
+        raise planning.PlanRefusedError(
+            f"/policy_digest was {plan.policy_digest}; expected {policy.digest}, the digest of "
+            f"{options.policy}. Build the plan anew with that policy."
+        )
+    if wants_json(options):
+        say_json({"digest": document_digest(document), "faults": []})
+    else:
+        say(f"The plan can be registered: {document_digest(document)}")
+    return Exit.GOOD
+
+
+def register_plan(options: argparse.Namespace) -> int:
+    """Send a plan; the store answers with every reason if it refuses."""
+    # The plan is read here first, so that a slip costs no round trip.
+    read_document(options.file, Plan, what="plan")
+    answer = connected(options).register(read_file(options.file, what="plan"))
+    if wants_json(options):
+        say_json(answer.model_dump(mode="json"))
+    else:
+        verified = "" if answer.verified else " (unverified: registered with a static token)"
+        say(f"Plan {answer.digest} is registered{verified}: {answer.url}")
+    return Exit.GOOD
+
+
+def close_plan(options: argparse.Namespace) -> int:
+    """Ask the store to decide with what has arrived."""
+    answer = connected(options).close_plan(options.digest)
+    if wants_json(options):
+        say_json(answer)
+    else:
+        say(f"Plan {options.digest} is closed; see `evalhub verdict {options.digest} --wait 60`.")
+    return Exit.GOOD
