@@ -72,7 +72,7 @@ def unpaired_block(baseline: Arm, candidate: Arm, *, rubric: MeanRubric) -> Bloc
 
     One run per scenario makes it the textbook Welch or pooled z test.
     """
-    means_b, means_c = list(baseline.means().values()), list(candidate.means().values())
+    means_b, means_c = list(baseline.means.values()), list(candidate.means.values())
     empty = Block(
         design=Design.UNPAIRED, test="welch", n_baseline=len(means_b), n_candidate=len(means_c)
     )
@@ -97,7 +97,7 @@ def paired_block(
     """
     if not (baseline.has_ids and candidate.has_ids):
         return None
-    means_b, means_c = baseline.means(), candidate.means()
+    means_b, means_c = baseline.means, candidate.means
     shared = [unit for unit in means_b if unit in means_c]
     values_b = [means_b[unit] for unit in shared]
     values_c = [means_c[unit] for unit in shared]
@@ -109,9 +109,7 @@ def paired_block(
         block = replace(block, se_batch=sqrt(noise.of_difference))
     if rubric.kind is Kind.BINARY and block.fewest >= 2:
         kept = set(shared)
-        single = (
-            noise is None and _is_single(baseline.only(kept)) and _is_single(candidate.only(kept))
-        )
+        single = _is_single(baseline.only(kept)) and _is_single(candidate.only(kept))
         block = _paired_rates(block, values_b, values_c, single=single)
     return _finished(block, rubric=rubric, means=(_mean(values_b), _mean(values_c)))
 

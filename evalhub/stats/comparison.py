@@ -29,7 +29,6 @@ from evalhub.stats.tail_rule import (
     TailCase,
     ceiling_ruling,
     comparable_arms,
-    flat,
     relative_ruling,
 )
 
@@ -123,7 +122,7 @@ def compare_tails(
     ruling = relative_ruling(case, gaps=missing)
     ceiling = ceiling_ruling(arm_c, rubric=rubric)
     breached = ceiling is not None and ceiling.verdict == "CEILING_BREACH"
-    runs_b, runs_c = (flat(arm) for arm in comparable_arms(case))
+    runs_b, runs_c = (arm.sorted_values for arm in comparable_arms(case))
     information = None
     if ruling.test is not None:
         information = tail_information(
@@ -137,15 +136,15 @@ def compare_tails(
         p_non_inferior=ruling.p_non_inferior,
         ceiling=ceiling,
         information=information,
-        n_baseline=len(arm_b.means()),
-        n_candidate=len(arm_c.means()),
+        n_baseline=len(arm_b.means),
+        n_candidate=len(arm_c.means),
         runs_baseline=arm_b.runs,
         runs_candidate=arm_c.runs,
         missing_baseline=arm_b.missing_runs,
         missing_candidate=arm_c.missing_runs,
         missingness=missing,
-        quantile_baseline=rubric.sign * quantile(runs_b, rubric.q) if runs_b else None,
-        quantile_candidate=rubric.sign * quantile(runs_c, rubric.q) if runs_c else None,
+        quantile_baseline=rubric.sign * quantile(runs_b, rubric.q) if len(runs_b) else None,
+        quantile_candidate=rubric.sign * quantile(runs_c, rubric.q) if len(runs_c) else None,
         added=case.change.added,
         removed=case.change.removed,
         changed=case.change.changed,

@@ -97,7 +97,7 @@ def notes(case: MeanCase, block: Block | None) -> tuple[Reason, ...]:
     if block is not None and not block.has_variation:
         found.append(Reason.NO_VARIATION)
     limits = case.rubric.goodness_limits
-    means = case.baseline.means().values()
+    means = case.baseline.means.values()
     if limits is not None and means and max(means) <= limits.low:
         found.append(Reason.BASELINE_AT_WORST)
     if case.baseline.measured and case.noise is None:
@@ -113,7 +113,7 @@ def absolute_floor(candidate: Arm, *, rubric: MeanRubric) -> FloorTest | None:
         return None
     floor = rubric.goodness(rubric.abs_floor)
     if rubric.kind is Kind.CONTINUOUS:
-        return mean_floor(list(candidate.means().values()), floor=floor)
+        return mean_floor(list(candidate.means.values()), floor=floor)
     measured = [runs for runs in candidate.values if runs]
     return rate_floor(
         [sum(runs) for runs in measured], runs=[len(runs) for runs in measured], floor=floor

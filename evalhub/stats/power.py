@@ -6,6 +6,9 @@ from scipy import optimize, special
 
 from evalhub.stats.intervals import normal_quantile, normal_tail, t_quantile
 
+# A floor a thousand times finer than what is visible asks for a million times the scenarios.
+LARGEST_RATIO = 1000.0
+
 
 def mde_t(*, se: float, df: float, alpha: float = 0.05, power: float = 0.80) -> float:
     """Return the smallest difference that a two-sided t test sees with `power`, in units of `se`'s.
@@ -36,14 +39,19 @@ def mde_rates(
     return z * sqrt(rate * (1 - rate) * (1 / n_b + 1 / n_c) * deff)
 
 
-def scenarios_required(n: float, *, mde: float, floor: float) -> int:
+def scenarios_required(n: float, *, mde: float, floor: float) -> int | None:
     """Return how many scenarios would see a drop of `floor`, given that `n` see one of `mde`.
+
+    None where no suite could be that large.
 
     >>> scenarios_required(24, mde=0.08, floor=0.05)
     62
     """
+    ratio = mde / floor
+    if ratio > LARGEST_RATIO:
+        return None
     # Rounded first, so that 4.000000000000001 does not ask for a fifth scenario.
-    return ceil(round(n * (mde / floor) ** 2, 9))
+    return ceil(round(n * ratio**2, 9))
 
 
 def power_t_two_sample(effect: float, *, n: int, alpha: float = 0.05, sides: int = 2) -> float:

@@ -21,7 +21,8 @@ def jsonable(value: object) -> object:
     if isinstance(value, bool | int | None):
         return value
     if isinstance(value, float):
-        return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if isfinite(value) else None
+        # Adding 0.0 turns -0.0 into 0.0.
+        return float(f"{value:.{SIGNIFICANT_DIGITS}g}") + 0.0 if isfinite(value) else None
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, str):

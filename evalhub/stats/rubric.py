@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import isfinite
+from math import inf, isfinite
 from typing import NamedTuple
 
 
@@ -119,7 +119,7 @@ class MeanRubric:
             _require_positive(self.key, "ni_margin", self.ni_margin)
         _require_share(self.key, "alpha", self.alpha)
         _require_missing_share(self.key, self.max_missing)
-        if self.scale is not None and not self.scale[0] < self.scale[1]:
+        if self.scale is not None and not -inf < self.scale[0] < self.scale[1] < inf:
             raise ValueError(
                 f"Rubric {self.key!r} has the scale {list(self.scale)}; expected [low, high] with low < high."
             )

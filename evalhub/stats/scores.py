@@ -3,7 +3,8 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from functools import cached_property
+from itertools import chain, count
 from math import fsum
 from typing import NamedTuple
 
@@ -64,14 +65,20 @@ class Arm:
         """How many runs have no score."""
         return sum(self.missing)
 
+    @cached_property
     def means(self) -> dict[Unit, float]:
-        """Return the mean of each unit that has a measured run, in sorted order."""
+        """The mean of each unit that has a measured run, in sorted order."""
         # fsum is exact, so the order of the runs cannot change a digit.
         return {
             unit: fsum(runs) / len(runs)
             for unit, runs in zip(self.units, self.values, strict=True)
             if runs
         }
+
+    @cached_property
+    def sorted_values(self) -> NDArray[np.float64]:
+        """All measured runs as one sorted column."""
+        return np.sort(np.fromiter(chain.from_iterable(self.values), float, self.measured))
 
     def only(self, units: set[Unit]) -> "Arm":
         """Return the arm reduced to `units`."""
@@ -175,7 +182,7 @@ def baseline_noise(runs: Sequence[RunScore], *, rubric: MeanRubric) -> BatchNois
     for run in runs:
         if run.batch is not None:
             by_batch[run.batch].append(run)
-    means = [mean_arm(rows, rubric=rubric).means() for rows in by_batch.values()]
+    means = [mean_arm(rows, rubric=rubric).means for rows in by_batch.values()]
     shared = sorted(set(means[0]).intersection(*means[1:]))
     if not shared:
         return None

@@ -67,12 +67,12 @@ def _weak_words(comparison: MeanComparison, *, moved: str) -> str:
     if Reason.BORDERLINE in comparison.reasons:
         return f"{moved}: too close to the floor of {floor} to call"
     scenarios = _count(_scenarios(comparison), "scenario")
-    if comparison.mde80 is None or comparison.n_required is None:
+    if comparison.mde80 is None:
         return f"{scenarios} without any variation cannot exclude a drop of {floor}"
-    return (
-        f"cannot see a drop smaller than {number(comparison.mde80)} with {scenarios}; "
-        f"{comparison.n_required} would do for the floor of {floor}"
-    )
+    blind = f"cannot see a drop smaller than {number(comparison.mde80)} with {scenarios}"
+    if comparison.n_required is None:
+        return f"{blind}; no number of them would do for the floor of {floor}"
+    return f"{blind}; {comparison.n_required} would do for the floor of {floor}"
 
 
 def _moved(comparison: MeanComparison) -> str:

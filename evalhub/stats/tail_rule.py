@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evalhub.stats.clusters import design_effect
 from evalhub.stats.decision import FLOOR_TOLERANCE
@@ -42,11 +43,6 @@ class RelativeRuling(NamedTuple):
     p_non_inferior: float | None = None
 
 
-def flat(arm: Arm) -> list[float]:
-    """Return all measured runs of an arm in one sorted list."""
-    return sorted(value for runs in arm.values for value in runs)
-
-
 def comparable_arms(case: TailCase) -> tuple[Arm, Arm]:
     """Return the arms on the scenarios that both have, where both ran one fixed suite."""
     fixed = case.rubric.scenario_sampling is Sampling.FIXED_SUITE
@@ -62,7 +58,7 @@ def relative_ruling(case: TailCase, *, gaps: Missingness | None) -> RelativeRuli
     if blocked:
         return RelativeRuling(Verdict.INCONCLUSIVE, blocked)
     arm_b, arm_c = comparable_arms(case)
-    runs_b, runs_c = flat(arm_b), flat(arm_c)
+    runs_b, runs_c = arm_b.sorted_values, arm_c.sorted_values
     if min(len(runs_b), len(runs_c)) < FEWEST_RUNS:
         return RelativeRuling(Verdict.INCONCLUSIVE, (Reason.TAIL_N,))
     deff = _exceedance_deff(arm_b, arm_c, rubric=case.rubric)
@@ -91,11 +87,11 @@ def is_tail_regression(test: Exceedance, *, rubric: TailRubric) -> bool:
 
 def ceiling_ruling(candidate: Arm, *, rubric: TailRubric) -> Ceiling | None:
     """Test the candidate alone against the rubric's ceiling, if it has one and there are runs."""
-    runs = flat(candidate)
-    if rubric.ceiling is None or not runs:
+    runs = candidate.sorted_values
+    if rubric.ceiling is None or len(runs) == 0:
         return None
     limit = rubric.sign * rubric.ceiling
-    over = int(np.count_nonzero(np.asarray(runs) > limit))
+    over = int(np.count_nonzero(runs > limit))
     return ceiling_test(over, len(runs), q=rubric.q, alpha=rubric.alpha)
 
 
@@ -126,7 +122,7 @@ def _exceedance_deff(baseline: Arm, candidate: Arm, *, rubric: TailRubric) -> fl
     """
     if rubric.scenario_sampling is Sampling.FIXED_SUITE:
         return 1.0
-    runs_b = flat(baseline)
+    runs_b = baseline.sorted_values
     threshold = runs_b[order_rank(len(runs_b), rubric.q) - 1]
     return max(_arm_deff(arm, threshold=threshold) for arm in (baseline, candidate))
 
@@ -142,7 +138,9 @@ def _arm_deff(arm: Arm, *, threshold: float) -> float:
     )
 
 
-def _non_inferiority(test: Exceedance, runs_c: list[float], *, rubric: TailRubric) -> float | None:
+def _non_inferiority(
+    test: Exceedance, runs_c: NDArray[np.float64], *, rubric: TailRubric
+) -> float | None:
     relative = non_inferiority_p(test, runs_c, tolerance=rubric.ni_tol)
     if relative is None and rubric.abs_tol > 0:
         return absolute_non_inferiority_p(test, runs_c, tolerance=rubric.abs_tol)
