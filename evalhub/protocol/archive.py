@@ -85,6 +85,11 @@ def member_chunks(file: BinaryIO, member: Member, *, cap: int) -> Iterator[bytes
         )
 
 
+def stored_bytes_of(file: BinaryIO, member: Member) -> bytes:
+    """Return a member's bytes as they lie, for one that cannot be inflated."""
+    return exact_bytes(file, member.data_offset, member.stored_bytes)
+
+
 def window_bytes(path: str, *, stored_bytes: int) -> int:
     """Return how many bytes to read from a local header so that the member lies within them."""
     return LOCAL_HEADER.size + len(path.encode()) + _WINDOW_SLACK + stored_bytes

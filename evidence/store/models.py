@@ -6,6 +6,9 @@ from django.db.models import Q
 from evalhub.protocol.segments import Category
 from lanes.plans.models import Attempt, Lane, Plan
 
+LONGEST_KEPT_PATH = 1000
+"""Of what a refused archive calls its members; WIRE's own paths are no longer."""
+
 
 class Segment(models.Model):
     """A received segment. The row holds its receipt; the object holds its bytes."""

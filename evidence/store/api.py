@@ -1,0 +1,77 @@
+"""Endpoints of this room: sending a segment, sealing an attempt."""
+
+import io
+from typing import Any, BinaryIO, cast
+
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from evalhub.protocol.faults import parse_document
+from evalhub.protocol.messages import SealRequest
+from evalhub.web.errors import DomainError
+from evidence.store.operations import intake, sealing
+from lanes.plans import queries as plans_queries
+from lanes.projects.authentication import require_attempt
+
+# A machine that sends nothing for so long is gone; its thread is needed for others.
+_SILENCE_SECONDS = 30
+
+
+class LengthRequiredError(DomainError):
+    status = 411
+    code = "length-required"
+    fix = "Send the header Content-Length; chunked transfer is not taken."
+
+
+class SegmentEndpoint(APIView):
+    """`PUT /attempts/<id>/segments/<seq>`: hand over one segment of an attempt."""
+
+    def put(self, request: Request, attempt: str, seq: int) -> Response:
+        require_attempt(request, attempt)
+        length = _content_length(request)
+        _end_silent_upload(request)
+        received = intake.receive_segment(
+            plans_queries.attempt_with_key(attempt),
+            seq,
+            stream=_body(request),
+            length=length,
+            content_digest=request.headers.get("Content-Digest", ""),
+            at=timezone.now(),
+        )
+        return Response(
+            received.receipt.model_dump(mode="json"), status=201 if received.is_new else 200
+        )
+
+
+class SealEndpoint(APIView):
+    """`POST /attempts/<id>/seal`: hear what is missing, and end the attempt if it is final."""
+
+    def post(self, request: Request, attempt: str) -> Response:
+        require_attempt(request, attempt)
+        answer = sealing.seal(
+            plans_queries.attempt_with_key(attempt),
+            parse_document(SealRequest, request.body),
+            at=timezone.now(),
+        )
+        return Response(answer.model_dump(mode="json"))
+
+
+def _content_length(request: Request) -> int:
+    # Servers hand a chunked body over as an empty one, which would be acknowledged as such.
+    text = request.META.get("CONTENT_LENGTH") or ""
+    if not text.isascii() or not text.isdecimal() or "HTTP_TRANSFER_ENCODING" in request.META:
+        raise LengthRequiredError("The upload has no Content-Length.")
+    return int(text)
+
+
+def _body(request: Request) -> BinaryIO:
+    # DRF has no stream for an empty body.
+    return cast(BinaryIO, request.stream) if request.stream is not None else io.BytesIO()
+
+
+def _end_silent_upload(request: Request) -> None:
+    socket: Any = request.META.get("gunicorn.socket")
+    if socket is not None:
+        socket.settimeout(_SILENCE_SECONDS)

@@ -1,0 +1,1 @@
+"""Writes of this room, one module per use case: intake, sealing, receipts."""

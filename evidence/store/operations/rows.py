@@ -1,0 +1,254 @@
+"""The rows of one sorted segment. Called inside its transaction, with the attempt locked."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple, TypeVar
+from uuid import UUID
+
+from evalhub.protocol.plan import RunKey
+from evalhub.protocol.records import Result
+from evalhub.protocol.segments import Category
+from evidence.store import queries
+from evidence.store.models import LONGEST_KEPT_PATH, Item, JudgeCall, Refusal, Run, Score, Segment
+from evidence.store.operations.contents import Unfit
+from evidence.store.operations.reading import AcceptedItem, RefusedItem, refused
+from lanes.plans.models import Attempt, AttemptState
+
+# SQLite takes a bounded number of parameters in one statement.
+_AT_ONCE = 500
+_LONGEST_DETAIL = 1000
+_RESULT_STAGE = "result"
+_Value = TypeVar("_Value")
+
+
+class Decided(NamedTuple):
+    """What counts of a segment: `fresh` items get rows, `repeated` ones had theirs already."""
+
+    fresh: list[AcceptedItem]
+    repeated: list[AcceptedItem]
+    refused: list[RefusedItem]
+
+
+def decided_items(attempt: Attempt, accepted: Sequence[AcceptedItem]) -> Decided:
+    """Compare sound items with what the attempt has: its state, and the paths that are taken."""
+    if not attempt.accepts_evidence:
+        unfit = _ended(attempt)
+        return Decided([], [], [refused(item, unfit) for item in accepted])
+    taken = _taken_paths(attempt, [item.path for item in accepted])
+    decided = Decided([], [], [])
+    for item in accepted:
+        known = taken.get(item.path)
+        if known is None:
+            decided.fresh.append(item)
+        elif known == item.sha256:
+            decided.repeated.append(item)
+        else:
+            detail = f"The attempt has another item at this path, with the digest {known}."
+            unfit = Unfit(Category.DUPLICATE, "path_taken", detail)
+            decided.refused.append(refused(item, unfit))
+    return decided
+
+
+def store_items(segment: Segment, attempt: Attempt, accepted: Sequence[AcceptedItem]) -> None:
+    """Write the items, and the runs, judge calls and scores that they tell of."""
+    runs = _stored_runs(attempt, accepted)
+    rows = Item.objects.bulk_create(
+        Item(
+            segment=segment,
+            attempt=attempt,
+            run=runs.by_key[item.item.run] if item.item.run is not None else None,
+            path=item.path,
+            kind=item.item.kind,
+            part=item.item.part,
+            name=item.item.name,
+            sha256=item.sha256,
+            size_bytes=item.member.size_bytes,
+            header_offset=item.member.header_offset,
+            stored_bytes=item.member.stored_bytes,
+            lines=item.content.lines,
+        )
+        for item in accepted
+    )
+    _store_judge_calls(rows, accepted, runs)
+    _store_measured_scores(attempt, runs, accepted)
+
+
+def store_refusals(
+    attempt: Attempt,
+    items: Iterable[RefusedItem],
+    *,
+    segment: Segment | None,
+    object_key: str,
+    at: datetime,
+) -> None:
+    """Write the quarantine's rows; the bytes stay where they lie."""
+    Refusal.objects.bulk_create(
+        Refusal(
+            attempt=attempt,
+            plan=attempt.lane.plan,
+            segment=segment,
+            path=item.path[:LONGEST_KEPT_PATH],
+            category=item.unfit.category,
+            code=item.unfit.code,
+            detail=item.unfit.detail[:_LONGEST_DETAIL],
+            sha256=item.sha256,
+            size_bytes=item.size_bytes,
+            object_key=object_key,
+            refused_at=at,
+        )
+        for item in items
+    )
+
+
+def _ended(attempt: Attempt) -> Unfit:
+    words = {
+        AttemptState.SEALED: "was sealed",
+        AttemptState.SUPERSEDED: "was superseded by a newer attempt of its lane",
+        AttemptState.CANCELLED: "was cancelled",
+    }
+    state = AttemptState(attempt.state)
+    detail = f"The attempt {words[state]} before this arrived."
+    return Unfit(Category.STALE, f"attempt_{state.lower()}", detail)
+
+
+def _taken_paths(attempt: Attempt, paths: Sequence[str]) -> dict[str, str]:
+    taken: dict[str, str] = {}
+    for some in _batches(paths):
+        items = Item.objects.filter(attempt=attempt, path__in=some)
+        taken.update(items.values_list("path", "sha256"))
+    return taken
+
+
+class _Runs(NamedTuple):
+    by_key: dict[RunKey, Run]
+    new_ids: set[int]
+
+
+def _stored_runs(attempt: Attempt, accepted: Sequence[AcceptedItem]) -> _Runs:
+    results = {
+        item.item.run: item.content.result for item in accepted if item.content.result is not None
+    }
+    keys = dict.fromkeys(item.item.run for item in accepted if item.item.run is not None)
+    by_key = _known_runs(attempt, list(keys))
+    for key, run in by_key.items():
+        result = results.get(key)
+        if result is not None:
+            Run.objects.filter(pk=run.pk).update(**_result_columns(result))
+    new = Run.objects.bulk_create(
+        Run(
+            plan=attempt.lane.plan,
+            lane=attempt.lane,
+            attempt=attempt,
+            scenario=key.scenario,
+            arm=key.arm,
+            epoch=key.epoch,
+            **_result_columns(results.get(key)),
+        )
+        for key in keys
+        if key not in by_key
+    )
+    by_key.update((RunKey(run.scenario, run.arm, run.epoch), run) for run in new)
+    return _Runs(by_key, {run.pk for run in new})
+
+
+def _known_runs(attempt: Attempt, keys: Sequence[RunKey]) -> dict[RunKey, Run]:
+    wanted = set(keys)
+    known: dict[RunKey, Run] = {}
+    for some in _batches(sorted({key.scenario for key in keys})):
+        for run in Run.objects.filter(attempt=attempt, scenario__in=some):
+            key = RunKey(run.scenario, run.arm, run.epoch)
+            if key in wanted:
+                known[key] = run
+    return known
+
+
+def _result_columns(result: Result | None) -> dict[str, object]:
+    if result is None:
+        return {}
+    return {
+        "outcome": result.outcome,
+        "code": result.code,
+        "started_at": result.started_at,
+        "duration_ms": result.duration_ms,
+        "transcript_parts": result.transcript_parts,
+        "error_origin": result.error.origin if result.error is not None else None,
+        "error_type": result.error.type if result.error is not None else None,
+    }
+
+
+def _store_judge_calls(rows: Sequence[Item], accepted: Sequence[AcceptedItem], runs: _Runs) -> None:
+    calls = [
+        JudgeCall(
+            run=runs.by_key[item.item.run],
+            item=row,
+            call_id=line.call_id,
+            rubric=line.rubric,
+            stage=line.stage,
+            fingerprint=line.fingerprint,
+            repeat=line.repeat,
+            value=line.value,
+            unscored_reason=line.unscored_reason,
+        )
+        for row, item in zip(rows, accepted, strict=True)
+        if item.item.run is not None
+        for line in item.content.judge_lines
+    ]
+    touched = {call.run_id for call in calls}
+    earlier: list[JudgeCall] = []
+    for some in _batches(sorted(touched - runs.new_ids)):
+        earlier += JudgeCall.objects.filter(run__in=some).order_by("pk")
+    JudgeCall.objects.bulk_create(calls)
+    _store_scores(_judged_scores([*earlier, *calls]))
+
+
+def _judged_scores(calls: Iterable[JudgeCall]) -> Iterator[Score]:
+    """Yield the mean of the repeats of each run, rubric, stage and fingerprint."""
+    groups: dict[tuple[int, str, str, str], dict[UUID, float | None]] = defaultdict(dict)
+    for call in calls:
+        group = groups[call.run_id, call.rubric, call.stage, call.fingerprint]
+        # A call that is told of twice was made once.
+        group.setdefault(call.call_id, call.value)
+    for (run_id, rubric, stage, fingerprint), values in groups.items():
+        scored = [value for value in values.values() if value is not None]
+        yield Score(
+            run_id=run_id,
+            rubric=rubric,
+            stage=stage,
+            fingerprint=fingerprint,
+            value=math.fsum(scored) / len(scored) if scored else None,
+            repeats=len(values),
+        )
+
+
+def _store_measured_scores(attempt: Attempt, runs: _Runs, accepted: Sequence[AcceptedItem]) -> None:
+    rubrics = queries.measured_rubrics(attempt.lane.plan)
+    _store_scores(
+        Score(
+            run=runs.by_key[item.item.run],
+            rubric=rubric,
+            stage=_RESULT_STAGE,
+            fingerprint="",
+            value=value,
+            repeats=1,
+        )
+        for item in accepted
+        if item.content.result is not None and item.item.run is not None
+        for rubric, value in item.content.result.scores.items()
+        if rubric in rubrics
+    )
+
+
+def _store_scores(scores: Iterable[Score]) -> None:
+    Score.objects.bulk_create(
+        scores,
+        update_conflicts=True,
+        unique_fields=["run", "rubric", "stage", "fingerprint"],
+        update_fields=["value", "repeats"],
+    )
+
+
+def _batches(values: Sequence[_Value]) -> Iterator[Sequence[_Value]]:
+    for start in range(0, len(values), _AT_ONCE):
+        yield values[start : start + _AT_ONCE]

@@ -1,0 +1,109 @@
+"""The bytes of one upload: received into a temporary file, hashed on the way, compared with the claim."""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+import http_sf
+from django.conf import settings
+
+from evalhub.protocol.canonical import Digest
+from evalhub.web.errors import DomainError
+
+_CHUNK = 2**18
+_SHA256_BYTES = 32
+
+
+class SegmentTooLargeError(DomainError):
+    status = 413
+    code = "segment-too-large"
+
+
+class UploadIncompleteError(DomainError):
+    status = 400
+    code = "upload-incomplete"
+    fix = "Send the same segment again."
+
+
+class ContentDigestError(DomainError):
+    status = 400
+    code = "content-digest"
+    fix = "Send the header Content-Digest: sha-256=:BASE64: with the digest of the body (RFC 9530)."
+
+
+class DigestMismatchError(DomainError):
+    status = 422
+    code = "digest-mismatch"
+    fix = "Send the segment again from the spool; nothing of this upload was kept."
+
+
+class Upload(NamedTuple):
+    """Received bytes, not yet durable. The file ends with the `with` block that received it."""
+
+    file: BinaryIO
+    sha256: Digest
+    size_bytes: int
+
+
+@contextmanager
+def received_upload(stream: BinaryIO, *, length: int, content_digest: str) -> Iterator[Upload]:
+    """Read `length` bytes of `stream` into a nameless file and check them against the claim.
+
+    Raises:
+        SegmentTooLargeError: before anything is read, if `length` is beyond the limit.
+        ContentDigestError: if the header is absent or malformed.
+        UploadIncompleteError: if the stream ends early.
+        DigestMismatchError: if the bytes are others than the header says.
+    """
+    claimed = _claimed_sha256(content_digest)
+    if length > settings.SEGMENT_BYTES:
+        raise SegmentTooLargeError(
+            f"The segment has {length} bytes; at most {settings.SEGMENT_BYTES} are taken.",
+            fix="Cut smaller segments: the limit was told when the attempt was opened.",
+        )
+    folder = Path(settings.DATA_DIR)
+    folder.mkdir(parents=True, exist_ok=True)
+    # Nameless: whatever kills this process, no half upload stays behind.
+    with tempfile.TemporaryFile(dir=folder) as file:
+        digest = hashlib.sha256()
+        left = length
+        while left and (chunk := _piece(stream, min(left, _CHUNK), left, length)):
+            digest.update(chunk)
+            file.write(chunk)
+            left -= len(chunk)
+        if digest.digest() != claimed:
+            raise DigestMismatchError(
+                f"The body's SHA-256 is {digest.hexdigest()}, not {claimed.hex()} as Content-Digest says."
+            )
+        yield Upload(cast(BinaryIO, file), Digest(f"sha256:{digest.hexdigest()}"), length)
+
+
+def _piece(stream: BinaryIO, size: int, left: int, length: int) -> bytes:
+    try:
+        chunk = stream.read(size)
+    except (OSError, EOFError):
+        chunk = b""
+    if not chunk:
+        raise UploadIncompleteError(
+            f"The upload ended after {length - left} of the {length} bytes that Content-Length says."
+        )
+    return chunk
+
+
+def _claimed_sha256(content_digest: str) -> bytes:
+    if not content_digest:
+        raise ContentDigestError("The upload has no Content-Digest header.")
+    try:
+        members: Any = http_sf.parse(content_digest.encode(), tltype="dictionary")
+    except ValueError as error:
+        raise ContentDigestError(f"The Content-Digest header cannot be read: {error}.") from error
+    # Each member of a dictionary is a value with its parameters.
+    value = members["sha-256"][0] if "sha-256" in members else None
+    if not isinstance(value, bytes) or len(value) != _SHA256_BYTES:
+        raise ContentDigestError(
+            "The Content-Digest header has no sha-256 value of 32 bytes between colons."
+        )
+    return value
