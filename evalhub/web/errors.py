@@ -7,9 +7,9 @@ from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404
+# Nothing from rest_framework.views: it loads the authentication class, which raises these errors.
 from rest_framework import exceptions
 from rest_framework.response import Response
-from rest_framework.views import set_rollback
 
 from evalhub.protocol.faults import DocumentError, Fault
 from evalhub.protocol.messages import FieldFault, Problem
@@ -76,7 +76,6 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     domain = as_domain_error(error)
     if domain is None:
         return None
-    set_rollback()
     response = Response(
         problem(domain).model_dump(mode="json"),
         status=domain.status,

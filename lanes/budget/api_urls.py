@@ -1,5 +1,9 @@
 """Endpoints of this room."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from lanes.budget import api
+
+urlpatterns = [
+    path("projects/<project:project>/pools/<str:name>", api.PoolEndpoint.as_view(), name="api-pool")
+]

@@ -1,5 +1,37 @@
 """Endpoints of this room."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from lanes.plans.api import attempts, documents, plans
+
+urlpatterns = [
+    path(
+        "projects/<project:project>/suite",
+        documents.SuiteEndpoint.as_view(),
+        name="api-suite",
+    ),
+    path(
+        "projects/<project:project>/policy",
+        documents.PolicyEndpoint.as_view(),
+        name="api-policy",
+    ),
+    path("plans", plans.PlansEndpoint.as_view(), name="api-plans"),
+    path("plans/<digest:digest>", plans.PlanEndpoint.as_view(), name="api-plan"),
+    path("plans/<digest:digest>/close", plans.CloseEndpoint.as_view(), name="api-close"),
+    path(
+        "plans/<digest:digest>/lanes/<str:lane>/attempts",
+        attempts.AttemptsEndpoint.as_view(),
+        name="api-attempts",
+    ),
+    path(
+        "attempts/<str:key>/token",
+        attempts.AttemptTokenEndpoint.as_view(),
+        name="api-attempt-token",
+    ),
+    path(
+        "attempts/<str:key>/heartbeat",
+        attempts.HeartbeatEndpoint.as_view(),
+        name="api-heartbeat",
+    ),
+    path("attempts/<str:key>/budget", attempts.BudgetEndpoint.as_view(), name="api-budget"),
+]

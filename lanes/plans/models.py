@@ -82,7 +82,8 @@ class Plan(models.Model):
     generation = models.PositiveIntegerField(default=1)
     inputs_version = models.PositiveBigIntegerField(default=1)
     concluded_version = models.PositiveBigIntegerField(
-        default=0, help_text="The inputs_version that the newest conclusion saw; 0 before the first."
+        default=0,
+        help_text="The inputs_version that the newest conclusion saw; 0 before the first.",
     )
     registered_by = models.CharField(max_length=200)
     registered_at = models.DateTimeField()

@@ -68,7 +68,13 @@ def require_scope(request: Request, scope: Scope, *, project: Project | str) -> 
     Raises:
         ForbiddenError: otherwise, in a sentence that does not tell whether the project exists.
     """
+    return require_any_scope(request, scope, project=project)
+
+
+def require_any_scope(request: Request, *scopes: Scope, project: Project | str) -> Token:
+    """Return the request's token as `require_scope` does, if it has one of the scopes."""
     token = bearer_token(request)
+    wanted = " or ".join(scopes)
     name = project if isinstance(project, str) else project.name
     if token.project.name != name:
         raise ForbiddenError(
@@ -78,12 +84,12 @@ def require_scope(request: Request, scope: Scope, *, project: Project | str) -> 
     if token.attempt is not None:
         raise ForbiddenError(
             f"The token is the lane token of {token.attempt} and only writes to that attempt.",
-            fix=f"Use a token with the scope {scope}.",
+            fix=f"Use a token with the scope {wanted}.",
         )
-    if not {str(scope), str(Scope.PROJECT_ADMIN)} & set(token.scopes):
+    if not {Scope.PROJECT_ADMIN.value, *(scope.value for scope in scopes)} & set(token.scopes):
         raise ForbiddenError(
-            f"The token has {_listed(token.scopes)}; this takes the scope {scope}.",
-            fix=f"Use a token with the scope {scope}.",
+            f"The token has {_listed(token.scopes)}; this takes {wanted}.",
+            fix=f"Use a token with the scope {wanted}.",
         )
     return token
 

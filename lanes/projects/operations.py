@@ -1,6 +1,5 @@
 """Writes: projects, tokens, one-time links, the audit."""
 
-import re
 import secrets
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -9,8 +8,9 @@ from typing import NamedTuple
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Q
+from pydantic import TypeAdapter, ValidationError
 
-from evalhub.protocol.scalars import PROJECT_PATTERN
+from evalhub.protocol.scalars import ProjectName
 from evalhub.web.errors import DomainError
 from lanes.projects import queries
 from lanes.projects.models import AuditEntry, Project, Scope, SignInLink, Token
@@ -23,6 +23,7 @@ SYSTEM = "system"
 _LINK_LIFE = timedelta(hours=24)
 # `last_used_at` tells a person which tokens are alive; a write for each request would be too much.
 _TOUCH_EVERY = timedelta(minutes=10)
+_PROJECT_NAME = TypeAdapter[str](ProjectName)
 
 
 class ProjectExistsError(DomainError):
@@ -62,7 +63,7 @@ class IssuedToken(NamedTuple):
     secret: str
 
 
-def record_audit(
+def record_audit(  # noqa: PLR0913 - one argument for each column
     project: Project | None,
     *,
     actor: str,
@@ -99,8 +100,12 @@ def create_project(
         InvalidProjectError: if the name is not OWNER/NAME or the branch is empty.
         ProjectExistsError: if the name or the repository id is taken.
     """
-    if not re.fullmatch(PROJECT_PATTERN.strip("^$"), name):
-        raise InvalidProjectError(f"The project's name was {name!r}; expected OWNER/NAME.")
+    try:
+        _PROJECT_NAME.validate_python(name)
+    except ValidationError:
+        raise InvalidProjectError(
+            f"The project's name was {name!r}; expected OWNER/NAME."
+        ) from None
     if not 0 < len(default_branch) <= 255:
         raise InvalidProjectError(f"The default branch was {default_branch!r}; expected a name.")
     try:
@@ -131,7 +136,7 @@ def create_project(
 
 
 @transaction.atomic
-def issue_token(
+def issue_token(  # noqa: PLR0913 - what a token may do is said in full by whoever issues it
     project: Project,
     *,
     name: str,
@@ -169,9 +174,7 @@ def issue_token(
 def revoke_token(token: Token, *, at: datetime, actor: str = SYSTEM) -> None:
     """End a token at once; revoking it again changes nothing."""
     if Token.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=at):
-        record_audit(
-            token.project, actor=actor, action="token.revoke", subject=str(token), at=at
-        )
+        record_audit(token.project, actor=actor, action="token.revoke", subject=str(token), at=at)
     token.refresh_from_db()
 
 

@@ -1,0 +1,1 @@
+"""Endpoints of this room: documents of the base branch, plans, attempts."""

@@ -1,0 +1,94 @@
+"""Endpoints: a lane opens an attempt, renews its token, says how far it is, asks for money."""
+
+from django.conf import settings
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from evalhub.protocol.faults import parse_document
+from evalhub.protocol.messages import (
+    AttemptLimits,
+    BudgetAnswer,
+    BudgetRequest,
+    Heartbeat,
+    OpenedAttempt,
+    TokenAnswer,
+)
+from lanes.budget import queries as budget_queries
+from lanes.plans import presentation, queries
+from lanes.plans.operations import attempts
+from lanes.projects import queries as projects_queries
+from lanes.projects.authentication import bearer_token, require_attempt, require_scope
+from lanes.projects.models import Scope
+
+
+class AttemptsEndpoint(APIView):
+    """`POST /api/v1/plans/<digest>/lanes/<lane>/attempts`: open the next attempt of a lane."""
+
+    def post(self, request: Request, digest: str, lane: str) -> Response:
+        plan = queries.plan_with_digest(digest)
+        require_scope(request, Scope.LANE_WRITE, project=plan.project)
+        presentation.expect_no_content(request.body)
+        attempt, lane_token = attempts.begin_attempt(
+            plan, lane, actor=projects_queries.actor_of(request), at=timezone.now()
+        )
+        allocation = budget_queries.allocation_of(plan.digest, lane)
+        answer = OpenedAttempt(
+            attempt=attempt.key,
+            lane_token=lane_token.secret,
+            expires_in=settings.LANE_TOKEN_SECONDS,
+            salt=plan.project.salt,
+            plan_slice=presentation.plan_slice(plan, lane),
+            limits=AttemptLimits(
+                segment_bytes=settings.SEGMENT_BYTES, flush_seconds=settings.FLUSH_SECONDS
+            ),
+            budget_microusd=allocation.limit_microusd if allocation is not None else None,
+            heartbeat_seconds=settings.HEARTBEAT_SECONDS,
+        )
+        return Response(answer.model_dump(mode="json"), status=201)
+
+
+class AttemptTokenEndpoint(APIView):
+    """`POST /api/v1/attempts/<id>/token`: a fresh lane token, also for uploads after the end."""
+
+    def post(self, request: Request, key: str) -> Response:
+        # Asked first: a lane token of another attempt need not learn whether this one exists.
+        if bearer_token(request).attempt is not None:
+            require_attempt(request, key)
+        attempt = queries.attempt_with_key(key)
+        if bearer_token(request).attempt is None:
+            require_scope(request, Scope.LANE_WRITE, project=attempt.lane.plan.project)
+        presentation.expect_no_content(request.body)
+        lane_token = attempts.issue_lane_token(
+            attempt, actor=projects_queries.actor_of(request), at=timezone.now()
+        )
+        answer = TokenAnswer(
+            lane_token=lane_token.secret,
+            expires_in=settings.LANE_TOKEN_SECONDS,
+            expires_at=lane_token.expires_at,
+        )
+        return Response(answer.model_dump(mode="json"), status=201)
+
+
+class HeartbeatEndpoint(APIView):
+    """`POST /api/v1/attempts/<id>/heartbeat`: how far the lane is; answers whether to go on."""
+
+    def post(self, request: Request, key: str) -> Response:
+        require_attempt(request, key)
+        heartbeat = parse_document(Heartbeat, request.body)
+        answer = attempts.record_heartbeat(
+            queries.attempt_with_key(key), heartbeat, at=timezone.now()
+        )
+        return Response(answer.model_dump(mode="json"))
+
+
+class BudgetEndpoint(APIView):
+    """`POST /api/v1/attempts/<id>/budget`: more judge money out of the lane's pool."""
+
+    def post(self, request: Request, key: str) -> Response:
+        require_attempt(request, key)
+        wanted = parse_document(BudgetRequest, request.body)
+        allocation = attempts.extend_budget(queries.attempt_with_key(key), microusd=wanted.microusd)
+        answer = BudgetAnswer(budget_microusd=allocation.limit_microusd)
+        return Response(answer.model_dump(mode="json"))

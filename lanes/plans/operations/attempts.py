@@ -1,0 +1,218 @@
+"""Attempts: opening one, hearing from it, sealing it."""
+
+import secrets
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Coalesce, Greatest
+
+from evalhub.protocol.messages import Heartbeat, HeartbeatAnswer
+from evalhub.tasks.names import TaskName
+from evalhub.tasks.queue import enqueue_on_commit
+from evalhub.web.errors import DomainError
+from lanes.budget import operations as budget_operations
+from lanes.budget import queries as budget_queries
+from lanes.budget.models import SubAllocation
+from lanes.plans import queries
+from lanes.plans.models import Attempt, AttemptState, Lane, Plan, PlanState
+from lanes.plans.operations import lifecycle
+from lanes.projects import operations as projects_operations
+from lanes.projects.models import Scope
+
+SILENT_AFTER_HEARTBEATS = 3
+_ACCEPTING = (AttemptState.OPEN, AttemptState.SILENT)
+_GONE = (AttemptState.SUPERSEDED, AttemptState.CANCELLED)
+
+
+class PlanCancelledError(DomainError):
+    status = 409
+    code = "plan-cancelled"
+
+
+class AttemptEndedError(DomainError):
+    status = 409
+    code = "attempt-ended"
+    fix = "Open a new attempt of the lane."
+
+
+class LaneToken(NamedTuple):
+    """The secret that a lane writes with, and until when."""
+
+    secret: str
+    expires_at: datetime
+
+
+class BegunAttempt(NamedTuple):
+    """A new attempt and the token of its lane."""
+
+    attempt: Attempt
+    lane_token: LaneToken
+
+
+@transaction.atomic
+def begin_attempt(
+    plan: Plan, lane_name: str, *, at: datetime, actor: str = projects_operations.SYSTEM
+) -> BegunAttempt:
+    """Open an attempt together with its lane token.
+
+    Raises:
+        NotFoundError, PlanCancelledError: as `open_attempt`.
+    """
+    attempt = open_attempt(plan, lane_name, at=at)
+    return BegunAttempt(attempt, issue_lane_token(attempt, at=at, actor=actor))
+
+
+@transaction.atomic
+def open_attempt(plan: Plan, lane_name: str, *, at: datetime) -> Attempt:
+    """Open the next attempt of a lane; it supersedes the lane's earlier one, sealed or not.
+
+    What an earlier attempt delivered stays. A concluded plan runs again, with a new deadline.
+
+    Raises:
+        NotFoundError: if the plan has no lane of that name.
+        PlanCancelledError: if the plan was cancelled.
+    """
+    lane = queries.lane_named(plan, lane_name)
+    budget_operations.reopen(plan.digest, lane.name)
+    # Two opened at once get numbers 1 and 2, and the later supersedes the earlier.
+    lane = Lane.objects.select_for_update(no_key=True).get(pk=lane.pk)
+    earlier = Attempt.objects.filter(lane=lane)
+    newest = earlier.order_by("-number").values_list("number", flat=True).first()
+    earlier.exclude(state__in=_GONE).update(
+        state=AttemptState.SUPERSEDED, ended_at=Coalesce(F("ended_at"), at)
+    )
+    attempt = Attempt.objects.create(
+        lane=lane,
+        key=f"att_{secrets.token_urlsafe(18)}",
+        number=(newest or 0) + 1,
+        opened_at=at,
+        last_heard_at=at,
+    )
+    # After the attempts: every operation touches the plan's row last, so that none blocks another.
+    _run_again(plan, at=at)
+    enqueue_on_commit(TaskName.REFRESH_CHECK, plan_id=plan.pk)
+    return queries.attempt_with_key(attempt.key)
+
+
+@transaction.atomic
+def issue_lane_token(
+    attempt: Attempt, *, at: datetime, actor: str = projects_operations.SYSTEM
+) -> LaneToken:
+    """Issue a token that writes to this attempt alone, also for uploads after its end."""
+    expires_at = at + timedelta(seconds=settings.LANE_TOKEN_SECONDS)
+    issued = projects_operations.issue_token(
+        attempt.lane.plan.project,
+        name=f"lane {attempt.lane.name} #{attempt.number}",
+        scopes=[Scope.LANE_WRITE],
+        attempt=attempt.key,
+        expires_at=expires_at,
+        actor=actor,
+        at=at,
+    )
+    return LaneToken(issued.secret, expires_at)
+
+
+@transaction.atomic
+def record_heartbeat(attempt: Attempt, heartbeat: Heartbeat, *, at: datetime) -> HeartbeatAnswer:
+    """Note how far a lane is, and say whether it should go on."""
+    Attempt.objects.filter(pk=attempt.pk).update(
+        phase=heartbeat.phase, done=heartbeat.done, total=heartbeat.total
+    )
+    touch_attempt(attempt, at=at)
+    reason = _reason_to_stop(queries.attempt_with_key(attempt.key))
+    return HeartbeatAnswer(
+        do="continue" if reason is None else "stop",
+        reason=reason,
+        next_seconds=settings.HEARTBEAT_SECONDS,
+    )
+
+
+def touch_attempt(attempt: Attempt, *, at: datetime) -> None:
+    """Note that the lane was heard; a silent attempt is open again."""
+    Attempt.objects.filter(pk=attempt.pk).update(last_heard_at=Greatest(F("last_heard_at"), at))
+    Attempt.objects.filter(pk=attempt.pk, state=AttemptState.SILENT).update(state=AttemptState.OPEN)
+
+
+@transaction.atomic
+def seal_attempt(attempt: Attempt, *, at: datetime) -> bool:
+    """Seal an attempt and say whether it is sealed now; sealing it again changes nothing.
+
+    A superseded or cancelled attempt stays what it is. The last seal of a plan has it concluded.
+    """
+    accepting = Attempt.objects.filter(pk=attempt.pk, state__in=_ACCEPTING)
+    has_changed = accepting.update(
+        state=AttemptState.SEALED,
+        ended_at=at,
+        last_heard_at=Greatest(F("last_heard_at"), at),
+    )
+    attempt.refresh_from_db(fields=["state", "ended_at", "last_heard_at"])
+    plan = attempt.lane.plan
+    if has_changed:
+        # First: the plan's row makes two last lanes wait for each other, so that one sees both.
+        lifecycle.bump_inputs(plan)
+        if queries.is_finished(plan, at=at):
+            enqueue_on_commit(TaskName.CONCLUDE_PLAN, plan_id=plan.pk)
+    return attempt.state == AttemptState.SEALED
+
+
+@transaction.atomic
+def extend_budget(attempt: Attempt, *, microusd: int) -> SubAllocation:
+    """Give the lane of a running attempt more judge money.
+
+    Raises:
+        AttemptEndedError: if the attempt was sealed, superseded or cancelled: it may not spend more.
+        BudgetExhaustedError: if the pool has less left, or the lane was planned without one.
+    """
+    if not attempt.accepts_evidence:
+        raise AttemptEndedError(
+            f"Attempt {attempt.key} is {attempt.state.lower()} and gets no more judge money."
+        )
+    lane = attempt.lane
+    return budget_operations.extend(lane.plan.digest, lane.name, microusd=microusd)
+
+
+def mark_silent_attempts(*, at: datetime) -> int:
+    """Mark open attempts that missed three heartbeats as silent; return how many."""
+    limit = timedelta(seconds=SILENT_AFTER_HEARTBEATS * settings.HEARTBEAT_SECONDS)
+    unheard = Attempt.objects.filter(state=AttemptState.OPEN, last_heard_at__lt=at - limit)
+    return unheard.update(state=AttemptState.SILENT)
+
+
+def _run_again(plan: Plan, *, at: datetime) -> None:
+    """Bring a plan whose lane begins into the state RUNNING, and count the change."""
+    row = Plan.objects.select_for_update(no_key=True).defer("document").get(pk=plan.pk)
+    if row.cancelled_at is not None:
+        raise PlanCancelledError(f"Plan {plan.digest} was cancelled at {row.cancelled_at:%H:%M}.")
+    changed: dict[str, object] = {
+        "state": PlanState.RUNNING,
+        "inputs_version": F("inputs_version") + 1,
+    }
+    if row.state == PlanState.CONCLUDED:
+        changed["generation"] = F("generation") + 1
+    if row.state == PlanState.CONCLUDED or row.closed_at is not None or row.deadline_at <= at:
+        # Else the plan would be decided again at once, before the new attempt has delivered.
+        minutes = queries.plan_document(plan).deadline_minutes
+        changed |= {"deadline_at": at + timedelta(minutes=minutes), "closed_at": None}
+    Plan.objects.filter(pk=plan.pk).update(**changed)
+    plan.refresh_from_db(fields=[*changed])
+
+
+def _reason_to_stop(attempt: Attempt) -> str | None:
+    plan = attempt.lane.plan
+    if not attempt.accepts_evidence:
+        return str(attempt.state).lower()
+    if plan.cancelled_at is not None:
+        return "cancelled"
+    # On a branch every commit is worth finishing: its evidence serves baselines. On a pull request
+    # nobody will look at the old head any more.
+    if plan.superseded_at is not None and plan.pull_request is not None:
+        return "superseded"
+    if plan.closed_at is not None:
+        return "closed"
+    allocation = budget_queries.allocation_of(plan.digest, attempt.lane.name)
+    if allocation is not None and allocation.spent_microusd >= allocation.limit_microusd:
+        return "budget"
+    return None

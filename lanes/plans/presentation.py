@@ -1,0 +1,104 @@
+"""Shapes of this room's answers."""
+
+import json
+from datetime import datetime
+
+from pydantic import Field
+
+from evalhub.protocol.faults import parse_document
+from evalhub.protocol.scalars import Record, rfc3339
+from lanes.plans import queries
+from lanes.plans.models import Attempt, Plan
+
+
+class _NoContent(Record):
+    """A body that says nothing."""
+
+    nothing: None = Field(default=None, exclude=True)
+
+
+def expect_no_content(body: bytes) -> None:
+    """Return if a body is empty or `{}`; what it says otherwise would be lost unseen.
+
+    Raises:
+        DocumentError: that names the first unknown field.
+    """
+    if body.strip():
+        parse_document(_NoContent, body)
+
+
+def plan_slice(plan: Plan, lane: str) -> dict[str, object]:
+    """Return the plan's document with one lane and the scenarios that it runs, and nothing else less."""
+    document: dict[str, object] = json.loads(plan.document)
+    planned = queries.plan_document(plan).lane(lane)
+    wanted = {key.scenario for key in planned.run_keys}
+    document["lanes"] = [row for row in _rows(document, "lanes") if row["name"] == lane]
+    document["scenarios"] = [row for row in _rows(document, "scenarios") if row["id"] in wanted]
+    return document
+
+
+def plan_row(plan: Plan) -> dict[str, object]:
+    """Return a plan's place in the world and its state, without its document."""
+    return {
+        "digest": plan.digest,
+        "project": plan.project.name,
+        "suite": plan.suite_name,
+        "kind": plan.kind,
+        "event": plan.event,
+        "ref": plan.ref,
+        "pull_request": plan.pull_request,
+        "head_sha": plan.head_sha,
+        "tested_sha": plan.tested_sha,
+        "workflow_run_id": plan.workflow_run_id,
+        "runs": plan.run_count,
+        "verified": plan.is_verified,
+        "state": plan.state.lower(),
+        "generation": plan.generation,
+        "superseded": plan.superseded_at is not None,
+        "cancelled": plan.cancelled_at is not None,
+        "registered_at": rfc3339(plan.registered_at),
+        "deadline_at": rfc3339(plan.deadline_at),
+        "closed_at": _time(plan.closed_at),
+        "concluded_at": _time(plan.concluded_at),
+    }
+
+
+def lane_rows(plan: Plan) -> list[dict[str, object]]:
+    """Return the plan's lanes, each with its newest attempt."""
+    newest = queries.newest_attempts(plan)
+    return [
+        {
+            "name": lane.name,
+            "kind": lane.kind,
+            "required": lane.is_required,
+            "runs": lane.run_count,
+            "attempt": _attempt_row(newest[lane.name]),
+        }
+        for lane in queries.lanes_of(plan)
+    ]
+
+
+def _attempt_row(attempt: Attempt | None) -> dict[str, object] | None:
+    if attempt is None:
+        return None
+    return {
+        "attempt": attempt.key,
+        "number": attempt.number,
+        "state": attempt.state.lower(),
+        "phase": attempt.phase,
+        "done": attempt.done,
+        "total": attempt.total,
+        "opened_at": rfc3339(attempt.opened_at),
+        "last_heard_at": rfc3339(attempt.last_heard_at),
+        "ended_at": _time(attempt.ended_at),
+    }
+
+
+def _rows(document: dict[str, object], field: str) -> list[dict[str, object]]:
+    rows = document[field]
+    assert isinstance(rows, list)  # noqa: S101 - the document was a plan when it was registered
+    return rows
+
+
+def _time(at: datetime | None) -> str | None:
+    return rfc3339(at) if at is not None else None

@@ -1,0 +1,169 @@
+"""Reads: suites, policies, plans, lanes and attempts.
+
+Plans come without their document, which may be megabytes; `plan_document` has it parsed.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from functools import lru_cache
+
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
+
+from evalhub.protocol import plan as plan_documents
+from evalhub.protocol.faults import parse_document
+from evalhub.protocol.policy import Policy
+from evalhub.protocol.suite import Suite
+from evalhub.web.errors import NotFoundError
+from lanes.plans.models import Attempt, AttemptState, Lane, Plan, PolicyVersion, SuiteVersion
+from lanes.projects.models import Project
+
+
+def current_policy(project: Project) -> PolicyVersion | None:
+    """Return the project's policy; None before the first was registered."""
+    policies = PolicyVersion.objects.filter(project=project)
+    return policies.order_by("-current_since", "-pk").first()
+
+
+def current_suite(project: Project, name: str) -> SuiteVersion | None:
+    """Return the current version of a suite; None if the project has no suite of that name."""
+    suites = SuiteVersion.objects.filter(project=project, name=name)
+    return suites.order_by("-current_since", "-pk").first()
+
+
+def policy_document(policy: PolicyVersion) -> Policy:
+    return _policy_with_digest(policy.digest)
+
+
+def suite_document(suite: SuiteVersion) -> Suite:
+    return parse_document(Suite, suite.document)
+
+
+def plan_document(plan: Plan) -> plan_documents.Plan:
+    """Return the plan as the wire has it. Parsed once and kept: a digest names it for good."""
+    return _plan_with_digest(plan.digest)
+
+
+def plan_with_digest(digest: str) -> Plan:
+    """Return the registered plan.
+
+    Raises:
+        NotFoundError: if no plan of this digest is registered.
+    """
+    plan = _plans().filter(digest=digest).first()
+    if plan is None:
+        raise NotFoundError(f"There is no plan {digest}.")
+    return plan
+
+
+def plans_of(
+    projects: Iterable[Project],
+    *,
+    before: Plan | None = None,
+    limit: int,
+    suite_name: str | None = None,
+    workflow_run_id: int | None = None,
+) -> list[Plan]:
+    """Return the newest plans of some projects; `before` is the last plan of the page above."""
+    plans = _plans().filter(project__in=projects).order_by("-registered_at", "-pk")
+    if suite_name is not None:
+        plans = plans.filter(suite_name=suite_name)
+    if workflow_run_id is not None:
+        plans = plans.filter(workflow_run_id=workflow_run_id)
+    if before is not None:
+        older = Q(registered_at__lt=before.registered_at)
+        plans = plans.filter(older | Q(registered_at=before.registered_at, pk__lt=before.pk))
+    return list(plans[:limit])
+
+
+def plans_of_commit(project: Project, suite_name: str, head_sha: str) -> list[Plan]:
+    """Return the plans of a suite whose check goes to this commit, oldest first."""
+    plans = _plans().filter(project=project, suite_name=suite_name, head_sha=head_sha)
+    return list(plans.order_by("registered_at", "pk"))
+
+
+def plans_to_conclude(*, at: datetime) -> list[Plan]:
+    """Return finished plans whose newest conclusion is behind their inputs, oldest deadline first.
+
+    Finished: the newest attempt of every required lane is sealed, or the plan was closed, or its
+    deadline has passed.
+    """
+    plans = _plans().filter(concluded_version__lt=F("inputs_version"))
+    finished = Q(closed_at__isnull=False) | Q(deadline_at__lte=at) | _all_sealed()
+    return list(plans.filter(finished).order_by("deadline_at", "pk"))
+
+
+def is_finished(plan: Plan, *, at: datetime) -> bool:
+    """Say whether a plan is to be concluded now, as `plans_to_conclude` does."""
+    finished = Q(closed_at__isnull=False) | Q(deadline_at__lte=at) | _all_sealed()
+    return Plan.objects.filter(finished, pk=plan.pk).exists()
+
+
+def lane_named(plan: Plan, name: str) -> Lane:
+    """Return a lane of the plan.
+
+    Raises:
+        NotFoundError: if the plan has no lane of that name.
+    """
+    lane = Lane.objects.filter(plan=plan, name=name).first()
+    if lane is None:
+        raise NotFoundError(f"Plan {plan.digest} has no lane {name!r}.")
+    return lane
+
+
+def lanes_of(plan: Plan) -> list[Lane]:
+    """Return the plan's lanes in the order of its document."""
+    return list(Lane.objects.filter(plan=plan).order_by("pk"))
+
+
+def attempt_with_key(key: str) -> Attempt:
+    """Return an attempt with its lane, plan and project loaded.
+
+    Raises:
+        NotFoundError: if there is none.
+    """
+    attempts = Attempt.objects.select_related("lane__plan__project").defer("lane__plan__document")
+    attempt = attempts.filter(key=key).first()
+    if attempt is None:
+        raise NotFoundError(f"There is no attempt {key!r}.")
+    return attempt
+
+
+def attempts_of(plan: Plan) -> list[Attempt]:
+    """Return every attempt of a plan, by lane and number."""
+    attempts = Attempt.objects.filter(lane__plan=plan).select_related("lane")
+    return list(attempts.order_by("lane_id", "number"))
+
+
+def newest_attempts(plan: Plan) -> dict[str, Attempt | None]:
+    """Return the newest attempt of each lane by the lane's name; None where none was opened."""
+    newest: dict[str, Attempt | None] = {lane.name: None for lane in lanes_of(plan)}
+    newest.update((attempt.lane.name, attempt) for attempt in attempts_of(plan))
+    return newest
+
+
+def _plans() -> QuerySet[Plan]:
+    return Plan.objects.select_related("project", "policy").defer("document")
+
+
+def _all_sealed() -> Q:
+    newest = Attempt.objects.filter(lane=OuterRef("pk")).order_by("-number").values("state")[:1]
+    lanes = Lane.objects.filter(plan=OuterRef("pk")).annotate(newest=Subquery(newest))
+    unsealed = lanes.filter(Q(newest__isnull=True) | ~Q(newest=AttemptState.SEALED))
+    is_gating = Exists(lanes.filter(is_required=True))
+    # A plan of advisory lanes alone is finished when all of them are.
+    return Q(is_gating, ~Exists(unsealed.filter(is_required=True))) | Q(
+        ~is_gating, ~Exists(unsealed)
+    )
+
+
+@lru_cache(maxsize=32)
+def _plan_with_digest(digest: str) -> plan_documents.Plan:
+    text = Plan.objects.values_list("document", flat=True).get(digest=digest)
+    return parse_document(plan_documents.Plan, text)
+
+
+@lru_cache(maxsize=32)
+def _policy_with_digest(digest: str) -> Policy:
+    # The same policy may be registered in two projects: one digest, one content.
+    texts = PolicyVersion.objects.filter(digest=digest).values_list("document", flat=True)
+    return parse_document(Policy, texts[0])
