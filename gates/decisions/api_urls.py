@@ -1,5 +1,11 @@
 """Endpoints of this room."""
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-urlpatterns: list[URLPattern] = []
+from gates.decisions import api
+
+urlpatterns: list[URLPattern] = [
+    path(
+        "plans/<digest:digest>/conclusion", api.ConclusionEndpoint.as_view(), name="api-conclusion"
+    ),
+]

@@ -1,5 +1,13 @@
 """Endpoints of this room."""
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-urlpatterns: list[URLPattern] = []
+from gates.verdicts import api
+
+urlpatterns: list[URLPattern] = [
+    path(
+        "projects/<project:project>/baselines",
+        api.BaselinesEndpoint.as_view(),
+        name="api-baselines",
+    ),
+]

@@ -40,6 +40,10 @@ class ChosenBaseline(models.Model):
     plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="chosen_baselines")
     kind = models.CharField(max_length=8, choices=BaselineKind.choices)
     baseline = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="+")
+    evidence_digest = models.CharField(
+        max_length=71,
+        help_text="Of the plan's own evidence when it chose; other evidence chooses anew.",
+    )
     chosen_at = models.DateTimeField()
 
     class Meta:

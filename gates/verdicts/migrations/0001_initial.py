@@ -50,6 +50,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('kind', models.CharField(choices=[('ROLLING', 'Rolling'), ('RELEASE', 'Release')], max_length=8)),
+                ('evidence_digest', models.CharField(help_text="Of the plan's own evidence when it chose; other evidence chooses anew.", max_length=71)),
                 ('chosen_at', models.DateTimeField()),
                 ('baseline', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='lanes_plans.plan')),
                 ('plan', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='chosen_baselines', to='lanes_plans.plan')),

@@ -1,0 +1,59 @@
+"""The conclusion over HTTP, with a long poll for who waits for it."""
+
+import time
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from evalhub.web.errors import DomainError
+from gates.decisions import queries
+from gates.decisions.queries import Decision
+from lanes.plans import queries as plan_queries
+from lanes.projects.authentication import require_scope
+from lanes.projects.models import Scope
+
+LONGEST_WAIT_SECONDS = 60
+# The row is the fact: it is looked at, without a transaction that would hold anybody up.
+_LOOK_EVERY_SECONDS = 0.5
+
+
+class InvalidWaitError(DomainError):
+    status = 422
+    code = "invalid-wait"
+
+
+class ConclusionEndpoint(APIView):
+    """`/plans/<digest>/conclusion?wait=60`."""
+
+    def get(self, request: Request, digest: str) -> Response:
+        """Answer 200 with the conclusion, or 202 with the plan's state while there is none."""
+        plan = plan_queries.plan_with_digest(digest)
+        require_scope(request, Scope.READ, project=plan.project)
+        until = time.monotonic() + _seconds(request.query_params.get("wait", "0"))
+        decision = queries.decision_of(plan)
+        while decision.conclusion is None and time.monotonic() < until:
+            time.sleep(min(_LOOK_EVERY_SECONDS, max(0.0, until - time.monotonic())))
+            decision = queries.decision_of(plan)
+        if decision.conclusion is not None:
+            return Response(decision.conclusion.content)
+        return Response(_undecided(digest, decision), status=202)
+
+
+def _undecided(digest: str, decision: Decision) -> dict[str, object]:
+    previous = decision.previous
+    return {
+        "plan": digest,
+        "state": decision.state.lower(),
+        "generation": decision.generation,
+        "conclusion": None,
+        "previous": None if previous is None else previous.conclusion,
+    }
+
+
+def _seconds(text: str) -> int:
+    if not text.isdecimal() or int(text) > LONGEST_WAIT_SECONDS:
+        raise InvalidWaitError(
+            f"wait was {text[:40]!r}; expected whole seconds from 0 to {LONGEST_WAIT_SECONDS}."
+        )
+    return int(text)

@@ -1,0 +1,1 @@
+"""What this room writes: adopted baselines, the baselines that plans chose, decision records."""

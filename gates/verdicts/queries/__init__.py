@@ -1,0 +1,1 @@
+"""What a plan's evidence says: gather, isolation, comparators, comparisons, records. Reads only."""

@@ -1,0 +1,305 @@
+"""The whole evaluation of a plan: findings, verdicts, records. Reads only, outside any transaction."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import NamedTuple
+
+from evalhub.protocol.canonical import Digest
+from evalhub.protocol.plan import Arm
+from evalhub.protocol.plan import Plan as PlanDocument
+from evalhub.protocol.policy import Policy
+from evalhub.stats.reasons import Verdict
+from evidence.store import queries as store
+from gates.verdicts.models import BaselineKind
+from gates.verdicts.queries import gather
+from gates.verdicts.queries.comparators import (
+    Adopted,
+    Comparator,
+    Comparison,
+    adopted_for,
+    candidate_arms,
+    comparators,
+    plans_of,
+)
+from gates.verdicts.queries.comparisons import Context, Judged, advisory, confirmed, judged
+from gates.verdicts.queries.evidence import Evidence, evidence_of
+from gates.verdicts.queries.findings import Code, Effect, Finding, finding
+from gates.verdicts.queries.isolation import Case, ClaimResult, Report, isolation_results
+from gates.verdicts.queries.records import Draft, draft, evidence_digest, side_digest
+from gates.verdicts.queries.sides import (
+    Member,
+    Side,
+    first_results,
+    gating_keys,
+    measured_outcomes,
+)
+from lanes.budget import queries as budget
+from lanes.budget.queries import PlanSpend
+from lanes.plans import queries as plan_queries
+from lanes.plans.models import Attempt, Plan
+
+_TRIES = 3
+
+
+class EvidenceMovedError(Exception):
+    """The evidence changed each time that it was read; it is evaluated again later."""
+
+
+class Choice(NamedTuple):
+    """A baseline that this evaluation used and that its plan keeps."""
+
+    kind: BaselineKind
+    baseline: Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """Everything that a conclusion is made from. Nothing of it is stored yet."""
+
+    plan: Plan
+    """As it was when the evaluation began; `inputs_version` is the one that it saw."""
+    policy: Policy
+    findings: tuple[Finding, ...]
+    isolation: tuple[ClaimResult, ...]
+    coverage: tuple[gather.LaneCoverage, ...]
+    drafts: tuple[Draft, ...]
+    advisory: tuple[Judged, ...]
+    attempts: tuple[Attempt, ...]
+    spend: PlanSpend
+    choices: tuple[Choice, ...]
+    own_evidence: Digest
+    """Digest of the plan's own evidence, without pooled plans."""
+    evidence_digest: Digest
+    """Digest of the candidate's side, pooled plans included."""
+
+    @property
+    def gating(self) -> list[Draft]:
+        """The verdicts that take part in the conclusion."""
+        return [draft for draft in self.drafts if draft.judged.gates]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the evidence is complete and sound, apart from what it is compared with."""
+        # A suite that grew or shrank says nothing against the evidence itself; and isolation that
+        # nobody proved is for whoever adopts the plan to vouch for.
+        tolerated = {Code.SUITE_CHANGED, Code.ISOLATION_UNPROVEN}
+        return all(f.effect is Effect.NOTE or f.code in tolerated for f in self.findings)
+
+    @property
+    def has_regression(self) -> bool:
+        return any(draft.judged.verdict is Verdict.REGRESSION for draft in self.gating)
+
+
+class _Loaded(NamedTuple):
+    """What was read in one consistent go."""
+
+    found: list[tuple[Arm, list[Comparator]]]
+    evidence: Evidence
+    own_evidence: Digest
+    digests: dict[tuple[int, ...], Digest]
+    adopted: Adopted
+
+
+def evaluate(plan: Plan) -> Evaluation:
+    """Return what the evidence of `plan` says now. Equal evidence gives equal records.
+
+    Raises:
+        EvidenceMovedError: if evidence arrived each time that it was being read.
+    """
+    plan = Plan.objects.select_related("project", "policy").get(pk=plan.pk)
+    document = plan_queries.plan_document(plan)
+    policy = plan_queries.policy_document(plan.policy)
+    loaded = _loaded(plan, document, policy)
+    context = Context(document, policy, loaded.evidence)
+    verdicts = confirmed(
+        list(
+            chain.from_iterable(
+                judged(arm.name, comparator, context)
+                for arm, found in loaded.found
+                for comparator in found
+            )
+        ),
+        policy=policy,
+    )
+    attempts = plan_queries.attempts_of(plan)
+    lanes = gather.coverage(
+        plan,
+        document,
+        loaded.evidence,
+        newest=plan_queries.newest_attempts(plan),
+        measured=measured_outcomes(policy.count_against_agent),
+    )
+    isolation = _isolation(plan, document, policy, attempts)
+    spend = budget.spend_of_plan(plan.digest)
+    findings = [
+        *gather.coverage_findings(plan, document, lanes),
+        *_evidence_findings(plan, context),
+        *_suite_findings(loaded.found),
+        *gather.isolation_findings(isolation),
+        *gather.spend_findings(spend),
+    ]
+    return Evaluation(
+        plan=plan,
+        policy=policy,
+        findings=tuple(findings),
+        isolation=tuple(isolation),
+        coverage=tuple(lanes),
+        drafts=tuple(_draft(one, plan, digests=loaded.digests) for one in verdicts),
+        advisory=tuple(_advisory(loaded.found, context)),
+        attempts=tuple(attempts),
+        spend=spend,
+        choices=tuple(_choices(loaded.adopted)),
+        own_evidence=loaded.own_evidence,
+        evidence_digest=_candidate_digest(loaded),
+    )
+
+
+def _evidence_findings(plan: Plan, context: Context) -> list[Finding]:
+    document, policy, evidence = context
+    measured = measured_outcomes(policy.count_against_agent)
+    firsts = [
+        first_results(Side((Member(plan, document, arm.name),)), evidence, measured=measured)
+        for arm in document.arms
+        if gating_keys(document, arm.name)
+    ]
+    return [
+        *gather.refusal_findings(plan),
+        *gather.judge_findings(plan, document, evidence),
+        *gather.scale_findings(plan, document, policy, evidence),
+        *gather.unmeasured_findings(firsts, most=policy.max_unmeasured),
+    ]
+
+
+def _loaded(plan: Plan, document: PlanDocument, policy: Policy) -> _Loaded:
+    """Read scores and digests so that they speak of the same evidence."""
+    for _ in range(_TRIES):
+        own_evidence = evidence_digest([plan.pk])
+        adopted = adopted_for(plan, document, policy, evidence_digest=own_evidence)
+        found = [
+            (arm, comparators(plan, document, arm, adopted=adopted))
+            for arm in candidate_arms(document)
+        ]
+        involved = {plan.pk, *plans_of(chain.from_iterable(c for _, c in found))}
+        before = _versions(involved)
+        evidence = evidence_of(involved)
+        digests: dict[tuple[int, ...], Digest] = {(plan.pk,): evidence_digest([plan.pk])}
+        for comparator in chain.from_iterable(c for _, c in found):
+            side_digest(comparator.candidate, digests)
+            side_digest(comparator.baseline, digests)
+        if _versions(involved) == before and digests[plan.pk,] == own_evidence:
+            return _Loaded(found, evidence, own_evidence, digests, adopted)
+    raise EvidenceMovedError(f"The evidence of {plan.digest} changed while it was being read.")
+
+
+def _versions(plan_ids: Iterable[int]) -> dict[int, int]:
+    rows = Plan.objects.filter(pk__in=sorted(plan_ids)).values_list("pk", "inputs_version")
+    return dict(rows)
+
+
+def _draft(one: Judged, plan: Plan, *, digests: dict[tuple[int, ...], Digest]) -> Draft:
+    return draft(
+        one,
+        plan_digest=plan.digest,
+        policy_digest=plan.policy.digest,
+        sides=(
+            side_digest(one.comparator.baseline, digests),
+            side_digest(one.comparator.candidate, digests),
+        ),
+    )
+
+
+def _candidate_digest(loaded: _Loaded) -> Digest:
+    """Return the digest over every candidate arm's side; without an arm, of the plan alone."""
+    plans = {
+        plan_id
+        for _, found in loaded.found
+        for comparator in found[:1]
+        for plan_id in comparator.candidate.plan_ids
+    }
+    key = tuple(sorted(plans))
+    if not key:
+        return loaded.own_evidence
+    return loaded.digests[key] if key in loaded.digests else evidence_digest(key)
+
+
+def _choices(adopted: Adopted) -> list[Choice]:
+    pairs = ((BaselineKind.ROLLING, adopted.rolling), (BaselineKind.RELEASE, adopted.release))
+    return [Choice(kind, baseline) for kind, baseline in pairs if baseline is not None]
+
+
+def _advisory(found: Sequence[tuple[Arm, list[Comparator]]], context: Context) -> list[Judged]:
+    return [one for arm, compared in found for one in advisory(arm.name, compared[0], context)]
+
+
+def _isolation(
+    plan: Plan, document: PlanDocument, policy: Policy, attempts: Sequence[Attempt]
+) -> list[ClaimResult]:
+    by_key = {attempt.key: attempt for attempt in attempts}
+    numbers = {(attempt.lane.name, attempt.number): attempt.key for attempt in attempts}
+    lanes = {lane.name: lane for lane in document.lanes}
+    reports = [
+        Report(
+            lane=row.lane,
+            attempt=row.attempt,
+            opened_at=by_key[row.attempt].opened_at,
+            ended_at=_ended_at(by_key[row.attempt]),
+            environment=row.environment,
+        )
+        for row in store.lane_environments(plan)
+        if row.attempt in by_key
+    ]
+    owing = frozenset(
+        (run.lane, numbers[run.lane, run.attempt_number])
+        for run in store.run_rows([plan.pk])
+        if run.outcome is not None
+        and lanes[run.lane].is_required
+        and (run.lane, run.attempt_number) in numbers
+    )
+    return isolation_results(Case(lanes, reports, owing), claims=policy.isolation)
+
+
+def _ended_at(attempt: Attempt) -> datetime:
+    return attempt.ended_at or attempt.last_heard_at
+
+
+def _suite_findings(found: Sequence[tuple[Arm, list[Comparator]]]) -> list[Finding]:
+    """Name what the baseline ran and this plan does not run, or runs in another form; and what is new."""
+    lost: list[str] = []
+    added: list[str] = []
+    for arm, compared in found:
+        for comparator in compared:
+            if comparator.baseline is None or comparator.comparison is Comparison.FAULT:
+                continue
+            ours = _population(comparator.candidate)
+            theirs = _population(comparator.baseline)
+            for scenario, digest in theirs.items():
+                if scenario not in ours:
+                    lost.append(f"{scenario} (removed, {arm.name}, {comparator.comparison})")
+                elif ours[scenario] != digest:
+                    lost.append(f"{scenario} (changed, {arm.name}, {comparator.comparison})")
+            added += [
+                f"{scenario} ({arm.name}, {comparator.comparison})"
+                for scenario in ours.keys() - theirs.keys()
+            ]
+    return [
+        *finding(
+            Code.SUITE_CHANGED,
+            Effect.ACTION_REQUIRED,
+            lost,
+            "Scenarios that the baseline ran and this plan does not run, or not in the same form.",
+        ),
+        *finding(
+            Code.SUITE_GREW,
+            Effect.NOTE,
+            added,
+            "Scenarios that the baseline does not have; they are not compared.",
+        ),
+    ]
+
+
+def _population(side: Side) -> dict[str, str]:
+    own = side.members[0]
+    digests = {scenario.id: scenario.digest for scenario in own.document.scenarios}
+    return {key.scenario: digests[key.scenario] for key in gating_keys(own.document, own.arm)}
