@@ -1,5 +1,9 @@
 """Endpoints of this room."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from evalhub.web import api
+
+urlpatterns = [
+    path("schema/<str:document>.json", api.SchemaEndpoint.as_view(), name="api-schema"),
+]

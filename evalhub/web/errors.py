@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404
+
 # Nothing from rest_framework.views: it loads the authentication class, which raises these errors.
 from rest_framework import exceptions
 from rest_framework.response import Response

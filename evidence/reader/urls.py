@@ -1,5 +1,16 @@
 """Pages of this room."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from evidence.reader import views
+
+urlpatterns = [
+    path("plans/<digest:digest>/runs/", views.plan_runs, name="runs"),
+    path("plans/<digest:digest>/lanes/<str:lane>/", views.lane, name="lane"),
+    path("plans/<digest:digest>/quarantine/", views.quarantine, name="quarantine"),
+    path("quarantine/<int:refusal_id>/", views.quarantine_file, name="quarantine-file"),
+    path("runs/<int:run_id>/", views.run, name="run"),
+    path("runs/<int:run_id>/turns/<int:number>/", views.turn, name="run-turn"),
+    path("items/<int:item_id>/", views.item, name="item"),
+    path("items/<int:item_id>/raw", views.item_file, name="item-file"),
+]

@@ -7,4 +7,6 @@ from gates.overview import views
 urlpatterns = [
     path("", views.home, name="home"),
     path("plans/", views.plans, name="plans"),
+    path("plans/<digest:digest>/", views.plan, name="plan"),
+    path("runs/<int:run_id>/baseline/", views.run_baseline, name="run-baseline"),
 ]

@@ -1,9 +1,44 @@
-"""Pages that show several wings at once."""
+"""Pages that show several wings at once: all plans, one plan, and the way to a baseline's run."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_safe
+from django.views.decorators.vary import vary_on_headers
+from django_htmx.middleware import HtmxDetails
+
+from evalhub.protocol.plan import Plan as PlanDocument
+from evalhub.web.errors import NotFoundError
+from evalhub.web.parameters import query_with
+from evidence.reader.queries import runs as reader
+from evidence.store import queries as store
+from gates.checks import queries as checks
+from gates.decisions import queries as decisions
+from gates.overview import presentation
+from gates.verdicts.queries import comparators
+from lanes.budget import queries as budget
+from lanes.plans import queries as plan_queries
+from lanes.plans.models import Plan, PlanState
+from lanes.projects import queries as projects
+from lanes.projects.models import Role
+
+PLANS_PER_PAGE = 50
+FAILED_SHOWN = 30
+# The newest conclusion is not a column of the plan, so a filter by it looks at plans in turn; beyond
+# this many the page ends with what it has and a link that goes on.
+MOST_LOOKED_AT = 500
+CONCLUSIONS = ("success", "failure", "action_required", "neutral")
+NONE_YET = "open"
+
+
+class HtmxHttpRequest(HttpRequest):
+    """A request as HtmxMiddleware leaves it."""
+
+    htmx: HtmxDetails
 
 
 @require_safe
@@ -15,5 +50,164 @@ def home(request: HttpRequest) -> HttpResponse:
 @require_safe
 @login_required
 def plans(request: HttpRequest) -> HttpResponse:
-    """List the newest plans of the reader's projects."""
-    return render(request, "base.html")
+    """List the newest plans of the reader's projects, with what failed in words."""
+    visible = list(projects.projects_of(request.user))
+    project, suite = request.GET.get("project", ""), request.GET.get("suite", "")
+    conclusion = request.GET.get("conclusion", "")
+    before = request.GET.get("before", "")
+    page = _plan_page(
+        [p for p in visible if not project or p.name == project],
+        suite=suite,
+        conclusion=conclusion if conclusion in {*CONCLUSIONS, NONE_YET} else "",
+        before=_readable_plan(request, before) if before else None,
+    )
+    context = {
+        "rows": page.rows,
+        "next": query_with(request, before=page.next) if page.next else None,
+        "is_first": not before,
+        "projects": [p.name for p in visible],
+        "conclusions": [*CONCLUSIONS, NONE_YET],
+        "project": project,
+        "suite": suite,
+        "conclusion": conclusion,
+    }
+    return render(request, "gates/overview/plan_list.html", context)
+
+
+class PlanPage(NamedTuple):
+    """Some plans, newest first; `next` is the digest of the last one that was looked at."""
+
+    rows: list[presentation.PlanRow]
+    next: str | None
+
+
+def _plan_page(visible: list[Any], *, suite: str, conclusion: str, before: Plan | None) -> PlanPage:
+    rows: list[presentation.PlanRow] = []
+    for _ in range(0, MOST_LOOKED_AT, PLANS_PER_PAGE):
+        found = plan_queries.plans_of(
+            visible, before=before, limit=PLANS_PER_PAGE, suite_name=suite or None
+        )
+        newest = decisions.newest_conclusions(found)
+        for row in presentation.plan_rows(found, conclusions=newest):
+            if not conclusion or (row.conclusion or NONE_YET) == conclusion:
+                rows.append(row)
+        before = found[-1] if found else before
+        if len(found) < PLANS_PER_PAGE:
+            return PlanPage(rows, None)
+        if len(rows) >= PLANS_PER_PAGE or not conclusion:
+            break
+    return PlanPage(rows, before.digest if before is not None else None)
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def plan(request: HtmxHttpRequest, digest: str) -> HttpResponse:
+    """Show a plan: what it means, why, and what came of each lane; for htmx only how far it is."""
+    found = _readable_plan(request, digest)
+    document = plan_queries.plan_document(found)
+    context = _progress(found, document) | {"plan": found, "at": timezone.now()}
+    if request.htmx:
+        response = render(request, "gates/overview/_plan_progress.html", context)
+        if not context["is_open"]:
+            # The conclusion is there: the whole page has something new to say.
+            response["HX-Refresh"] = "true"
+        return response
+    conclusion = decisions.newest_conclusion(found)
+    content: Mapping[str, Any] = conclusion.content if conclusion is not None else {}
+    against = _baselines(found, document, content)
+    told = presentation.verdicts(content)
+    context |= {
+        "document": document,
+        "conclusion": conclusion,
+        "content": content,
+        "sentences": content.get("sentences", []),
+        "steps": presentation.next_steps(content),
+        "verdicts": told.rows,
+        "figure": told.figure,
+        "failed": reader.failed_runs(
+            found, baselines={arm: b.place for arm, b in against.items()}, limit=FAILED_SHOWN
+        ),
+        "failed_limit": FAILED_SHOWN,
+        "outcomes": reader.outcome_counts(found),
+        "baselines": {b.plan.digest: b for b in against.values() if b.plan.pk != found.pk},
+        "check": checks.check_of_plan(found),
+        "attempts": plan_queries.attempts_of(found),
+        "refusals": store.refusal_counts(found),
+    }
+    return render(request, "gates/overview/plan_detail.html", context)
+
+
+def _progress(plan: Plan, document: PlanDocument) -> dict[str, Any]:
+    """Return how far a plan is: the part of its page that changes while lanes run."""
+    spend = budget.spend_of_plan(plan.digest)
+    rows = presentation.lane_rows(
+        document,
+        coverage=store.missing_evidence(plan, with_advisory=True),
+        attempts=plan_queries.newest_attempts(plan),
+        spend=spend,
+        is_concluded=plan.state == PlanState.CONCLUDED,
+    )
+    done = presentation.progress(rows)
+    return {
+        "is_open": plan.state != PlanState.CONCLUDED,
+        "lanes": rows,
+        "progress": done,
+        "spend": spend,
+        "running": presentation.running_sentence(plan, done=done),
+    }
+
+
+class ComparedWith(NamedTuple):
+    """What an arm was compared with."""
+
+    comparison: str
+    plan: Plan
+    place: reader.BaselineArm
+
+
+def _baselines(
+    plan: Plan, document: PlanDocument, content: Mapping[str, Any]
+) -> dict[str, ComparedWith]:
+    """Return each arm's first comparator that is there, as the conclusion chose it."""
+    adopted = comparators.adopted_for(
+        plan,
+        document,
+        plan_queries.policy_document(plan.policy),
+        evidence_digest=content.get("evidence_digest", ""),
+    )
+    found: dict[str, ComparedWith] = {}
+    for arm in comparators.candidate_arms(document):
+        for compared in comparators.comparators(plan, document, arm, adopted=adopted):
+            if compared.baseline is not None and arm.name not in found:
+                member = compared.baseline.members[0]
+                found[arm.name] = ComparedWith(
+                    compared.comparison,
+                    member.plan,
+                    reader.BaselineArm(member.plan.pk, member.arm),
+                )
+    return found
+
+
+@require_safe
+@login_required
+def run_baseline(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Lead from a run to the baseline's run of the same key."""
+    run = store.run_with_id(run_id)
+    plan = _readable_plan(request, run.plan.digest)
+    conclusion = decisions.newest_conclusion(plan)
+    against = _baselines(
+        plan, plan_queries.plan_document(plan), conclusion.content if conclusion else {}
+    ).get(run.arm)
+    other = against and reader.run_of_key(
+        against.place.plan_id, scenario=run.scenario, arm=against.place.arm, epoch=run.epoch
+    )
+    if other is None:
+        raise NotFoundError(f"There is no baseline with a run of {run}.")
+    return redirect("run", other.pk)
+
+
+def _readable_plan(request: HttpRequest, digest: str) -> Plan:
+    plan = plan_queries.plan_with_digest(digest)
+    projects.require_role(request.user, plan.project, Role.VIEWER)
+    return plan

@@ -1,0 +1,222 @@
+"""Pages of evidence: runs of a plan, a run, a turn, an item, a lane, the quarantine."""
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from evalhub.protocol.plan import PlannedLane
+from evalhub.protocol.segments import Category
+from evalhub.web.downloads import attachment
+from evalhub.web.errors import NotFoundError
+from evalhub.web.parameters import number_or, query_with, whole_number
+from evidence.reader import presentation
+from evidence.reader.queries import records, runs, transcripts
+from evidence.store import queries as store
+from evidence.store.models import Item, Run
+from lanes.plans import queries as plans
+from lanes.plans.models import Plan
+from lanes.projects import queries as projects
+from lanes.projects.models import Role
+
+TURNS_PER_PAGE = 200
+RUNS_PER_PAGE = 100
+REFUSALS_PER_PAGE = 100
+LINES_PER_PAGE = 2_000
+TAIL_LINES = 60
+
+
+@require_safe
+@login_required
+def plan_runs(request: HttpRequest, digest: str) -> HttpResponse:
+    """List the runs of a plan by scenario, arm and epoch, with the deciding scores."""
+    plan = _readable_plan(request, digest)
+    document = plans.plan_document(plan)
+    category = request.GET.get("category", "")
+    wanted = runs.RunFilter(
+        outcome=request.GET.get("outcome", ""),
+        arm=request.GET.get("arm", ""),
+        lane=request.GET.get("lane", ""),
+        scenario=request.GET.get("scenario", ""),
+        scenarios=[s.id for s in document.scenarios if s.category == category]
+        if category
+        else None,
+    )
+    page = runs.run_page(
+        plan, wanted=wanted, after=whole_number(request, "after"), limit=RUNS_PER_PAGE
+    )
+    scores = runs.deciding_scores(
+        page.runs, rubrics=document.rubrics, policy=plans.policy_document(plan.policy)
+    )
+    context = {
+        "plan": plan,
+        "rubrics": document.rubrics,
+        "rows": presentation.run_rows(page.runs, rubrics=document.rubrics, scores=scores),
+        "next": query_with(request, after=page.next) if page.next else None,
+        "is_first": "after" not in request.GET,
+        "wanted": wanted,
+        "category": category,
+        "categories": sorted({scenario.category for scenario in document.scenarios}),
+        "arms": [arm.name for arm in document.arms],
+        "lanes": [lane.name for lane in document.lanes],
+        "outcomes": runs.outcome_counts(plan),
+    }
+    return render(request, "evidence/run_list.html", context)
+
+
+@require_safe
+@login_required
+def run(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Show one run: its transcript by page, the judges' rationale beside it, files and logs."""
+    found = _readable_run(request, run_id)
+    document = plans.plan_document(found.plan)
+    start = number_or(request, "from", 1)
+    page = transcripts.transcript_page(found, start=start, limit=TURNS_PER_PAGE)
+    failure, judged = records.failure(found), records.judge_lines(found)
+    items = records.items(found)
+    scores = runs.deciding_scores(
+        [found], rubrics=document.rubrics, policy=plans.policy_document(found.plan.policy)
+    ).get(found.pk, {})
+    context = {
+        "run": found,
+        "scenario": next((s for s in document.scenarios if s.id == found.scenario), None),
+        "result": records.result(found),
+        "failure": failure,
+        "failure_cites": presentation.cites(failure.turns, page=page.turns) if failure else [],
+        "page": page,
+        "turns": presentation.turn_views(
+            page.turns,
+            cited=presentation.cited_turns(judged, failure),
+            bodies=presentation.bodies_by_digest(items),
+        ),
+        "last_page": max(page.total - TURNS_PER_PAGE + 1, 1),
+        "judged": presentation.rubric_views(judged, values=scores, page=page.turns),
+        "scores": dict(sorted(scores.items())),
+        "items": items,
+        "logs": records.lane_logs(found.attempt),
+        "beside": runs.runs_beside(found),
+        "refusals": runs.refusals_of_run(found),
+    }
+    return render(request, "evidence/run_detail.html", context)
+
+
+@require_safe
+@login_required
+def turn(request: HttpRequest, run_id: int, number: int) -> HttpResponse:
+    """Show one turn in full, however long it is."""
+    found = _readable_run(request, run_id)
+    view = presentation.whole_turn_view(
+        transcripts.turn_with_number(found, number),
+        cited={},
+        bodies=presentation.bodies_by_digest(records.items(found)),
+    )
+    return render(request, "evidence/turn_detail.html", {"run": found, "view": view})
+
+
+@require_safe
+@login_required
+def item(request: HttpRequest, item_id: int) -> HttpResponse:
+    """Show one piece of evidence as text, by page."""
+    found = _readable_item(request, item_id)
+    text = presentation.text_page(
+        store.item_bytes(found), start=number_or(request, "from", 1), limit=LINES_PER_PAGE
+    )
+    return render(request, "evidence/item_detail.html", {"item": found, "text": text})
+
+
+@require_safe
+@login_required
+def item_file(request: HttpRequest, item_id: int) -> HttpResponse:
+    """Send one piece of evidence as a download."""
+    found = _readable_item(request, item_id)
+    return attachment(store.item_bytes(found), name=presentation.download_name(found.path))
+
+
+@require_safe
+@login_required
+def lane(request: HttpRequest, digest: str, lane: str) -> HttpResponse:
+    """Show one lane: its attempts, and of one of them what it checked, where it ran and its logs."""
+    plan = _readable_plan(request, digest)
+    planned = _planned_lane(plan, lane)
+    attempts = runs.lane_attempts(plan, lane)
+    wanted = request.GET.get("attempt", "")
+    shown = next((a for a in attempts if a.key == wanted), attempts[0] if attempts else None)
+    context = {
+        "plan": plan,
+        "lane": planned,
+        "attempts": attempts,
+        "shown": shown,
+        "at": timezone.now(),
+        "outcomes": runs.outcome_counts(plan, lane=lane),
+    }
+    if shown is not None:
+        context |= {
+            "preflight": records.preflight(shown),
+            "environment": records.lane_environment(shown),
+            "logs": [
+                presentation.log_view(log, store.item_bytes(log.parts[-1]), tail=TAIL_LINES)
+                for log in records.lane_logs(shown)
+            ],
+            "items": records.lane_items(shown),
+        }
+    return render(request, "evidence/lane_detail.html", context)
+
+
+@require_safe
+@login_required
+def quarantine(request: HttpRequest, digest: str) -> HttpResponse:
+    """List evidence of a plan that was refused: why, from where, and its bytes for triagers."""
+    plan = _readable_plan(request, digest)
+    category = request.GET.get("category", "")
+    page = runs.refusal_page(
+        plan,
+        category=category if category in set(Category) else "",
+        before=whole_number(request, "before"),
+        limit=REFUSALS_PER_PAGE,
+    )
+    context = {
+        "plan": plan,
+        "page": page,
+        "category": category,
+        "next": query_with(request, before=page.next) if page.next else None,
+        "is_first": "before" not in request.GET,
+        "may_download": projects.role_of(request.user, plan.project)
+        in {Role.TRIAGER, Role.MAINTAINER},
+    }
+    return render(request, "evidence/quarantine.html", context)
+
+
+@require_safe
+@login_required
+def quarantine_file(request: HttpRequest, refusal_id: int) -> HttpResponse:
+    """Send refused bytes as a download, to triagers and maintainers."""
+    refusal = records.refusal_with_id(refusal_id)
+    projects.require_role(request.user, refusal.plan.project, Role.TRIAGER)
+    name = refusal.path or f"segment-{refusal.pk}.zip"
+    return attachment(store.refusal_bytes(refusal), name=presentation.download_name(name))
+
+
+def _readable_plan(request: HttpRequest, digest: str) -> Plan:
+    plan = plans.plan_with_digest(digest)
+    projects.require_role(request.user, plan.project, Role.VIEWER)
+    return plan
+
+
+def _readable_run(request: HttpRequest, run_id: int) -> Run:
+    found = store.run_with_id(run_id)
+    projects.require_role(request.user, found.plan.project, Role.VIEWER)
+    return found
+
+
+def _readable_item(request: HttpRequest, item_id: int) -> Item:
+    found = records.item_with_id(item_id)
+    projects.require_role(request.user, found.attempt.lane.plan.project, Role.VIEWER)
+    return found
+
+
+def _planned_lane(plan: Plan, name: str) -> PlannedLane:
+    try:
+        return plans.plan_document(plan).lane(name)
+    except KeyError:
+        raise NotFoundError(f"The plan has no lane {name!r}.") from None
