@@ -9,7 +9,7 @@ class Check(models.Model):
     """The desired state of one check on one commit, and its delivery.
 
     `desired_version` rises with each change of the desired state; `sent_version` is the last one
-    that GitHub confirmed. Equal means delivered.
+    that GitHub confirmed. Equal means delivered. `status` and `conclusion` are GitHub's own words.
     """
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="checks")
@@ -34,7 +34,8 @@ class Check(models.Model):
     )
     claimed_until = models.DateTimeField(null=True, help_text="One sender at a time.")
     last_error = models.TextField(default="")
-    desired_at = models.DateTimeField()
+    desired_at = models.DateTimeField(help_text="When the desired state last changed.")
+    looked_at = models.DateTimeField(help_text="When the commit's plans were last looked at.")
     delivered_at = models.DateTimeField(null=True)
 
     class Meta:

@@ -1,0 +1,217 @@
+"""GitHub's checks over HTTP: create, update, find. The only module that speaks to GitHub.
+
+Nothing here waits, repeats or raises for what GitHub or the network does: every call answers with an
+outcome, and the caller's row says what happens next. Two outcomes must never be confused: `Refused`
+means that nothing happened, `Unknown` means that it may have.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import httpx
+from django.conf import settings
+
+_TIMEOUT_SECONDS = 10
+# What GitHub asks for when it limits without saying for how long.
+_LEAST_PAUSE = timedelta(seconds=60)
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_API_VERSION = "2022-11-28"
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """GitHub has done it; the check run has this id."""
+
+    github_id: int
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """No answer that says whether it was done: look before doing it again."""
+
+    detail: str
+
+
+@dataclass(frozen=True)
+class RateLimited:
+    """Nothing was done, and GitHub says when to come back."""
+
+    detail: str
+    retry_at: datetime
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Nothing was done. `may_mend` if somebody can mend it without evalhub noticing."""
+
+    detail: str
+    may_mend: bool
+
+
+@dataclass(frozen=True)
+class NotOurs:
+    """The check run is gone or belongs to another App: only a new one can say anything."""
+
+    detail: str
+
+
+Failed = Unknown | RateLimited | Refused | NotOurs
+Outcome = Delivered | Failed
+
+
+@dataclass(frozen=True)
+class CheckRun:
+    """A check run as GitHub has it."""
+
+    github_id: int
+    status: str
+    conclusion: str | None
+
+
+@dataclass(frozen=True)
+class GitHub:
+    """A connection that speaks for one delivery. `at` is its present, for relative times in answers."""
+
+    client: httpx.Client
+    at: datetime
+
+    def create(self, repository: str, body: Mapping[str, object]) -> Outcome:
+        """Create a check run. GitHub makes a second one if it is asked twice."""
+        return self._written("POST", f"/repos/{repository}/check-runs", body)
+
+    def update(self, repository: str, github_id: int, body: Mapping[str, object]) -> Outcome:
+        """Change a check run that this App has made."""
+        return self._written("PATCH", f"/repos/{repository}/check-runs/{github_id}", body)
+
+    def find(
+        self, repository: str, *, head_sha: str, name: str, external_id: UUID
+    ) -> list[CheckRun] | Failed:
+        """Return the check runs of a commit that carry our id, newest first."""
+        answer = self._answered(
+            "GET",
+            f"/repos/{repository}/commits/{head_sha}/check-runs",
+            # `latest` would hide a run that a later one of the same name follows.
+            params={"check_name": name, "filter": "all", "per_page": "100"},
+        )
+        if not isinstance(answer, dict):
+            return answer
+        runs = answer.get("check_runs")
+        if not isinstance(runs, list):
+            return Unknown("GitHub's answer holds no list of check runs.")
+        wanted = str(external_id)
+        ours = [_check_run(run) for run in runs if run.get("external_id") == wanted]
+        return sorted(ours, key=lambda run: run.github_id, reverse=True)
+
+    def _written(self, method: str, path: str, body: Mapping[str, object]) -> Outcome:
+        answer = self._answered(method, path, json=dict(body))
+        if not isinstance(answer, dict):
+            return answer
+        github_id = answer.get("id")
+        if not isinstance(github_id, int):
+            return Unknown("GitHub's answer names no check run.")
+        return Delivered(github_id)
+
+    def _answered(self, method: str, path: str, **content: object) -> dict[str, object] | Failed:
+        try:
+            response = self.client.request(method, path, **content)  # type: ignore[arg-type]
+        except httpx.TimeoutException:
+            return Unknown(f"GitHub did not answer within {_TIMEOUT_SECONDS} seconds.")
+        except httpx.TransportError as error:
+            return Unknown(f"GitHub could not be reached: {error}.")
+        if response.is_success:
+            return _json_object(response) or Unknown("GitHub's answer is not a JSON object.")
+        return _failure(response, at=self.at)
+
+
+@contextmanager
+def connection(*, at: datetime) -> Iterator[GitHub]:
+    """Open a connection with the credentials of the settings."""
+    headers = {
+        "Accept": "application/vnd.github+json",
+        "Authorization": f"Bearer {settings.GITHUB_TOKEN}",
+        "User-Agent": "evalhub",
+        "X-GitHub-Api-Version": _API_VERSION,
+    }
+    # A stand-in on this machine is never behind the proxy that the environment names.
+    is_near = urlsplit(settings.GITHUB_API_URL).hostname in _LOOPBACK
+    with httpx.Client(
+        base_url=settings.GITHUB_API_URL,
+        headers=headers,
+        timeout=_TIMEOUT_SECONDS,
+        trust_env=not is_near,
+    ) as client:
+        yield GitHub(client, at)
+
+
+def _check_run(run: Mapping[str, object]) -> CheckRun:
+    conclusion = run.get("conclusion")
+    return CheckRun(
+        github_id=int(str(run["id"])),
+        status=str(run["status"]),
+        conclusion=None if conclusion is None else str(conclusion),
+    )
+
+
+def _failure(response: httpx.Response, *, at: datetime) -> Failed:
+    said = _said(response)
+    retry_at = _retry_at(response, said, at=at)
+    if retry_at is not None:
+        return RateLimited(f"GitHub limits the rate of requests: {said}", retry_at)
+    status = response.status_code
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return Unknown(f"GitHub answered {status}: {said}")
+    is_change = response.request.method == "PATCH"
+    if is_change and (status == HTTPStatus.NOT_FOUND or "GitHub App that created it" in said):
+        return NotOurs(f"GitHub answered {status} to a change of the check: {said}")
+    return Refused(f"GitHub answered {status}: {said} {_advice(status)}", may_mend=status != 422)
+
+
+def _advice(status: int) -> str:
+    match status:
+        case HTTPStatus.UNAUTHORIZED:
+            return "EVALHUB_GITHUB_TOKEN is not valid, or has expired."
+        case HTTPStatus.FORBIDDEN:
+            return "The credentials need the permission `checks: write` on this repository."
+        case HTTPStatus.NOT_FOUND:
+            return (
+                "The project's name must be the repository's OWNER/NAME, the credentials must be able "
+                "to see it, and the commit must be in it."
+            )
+        case HTTPStatus.UNPROCESSABLE_ENTITY:
+            return "The commit must be in this repository; what was sent can be read on this page."
+    return "Nothing was delivered."
+
+
+def _retry_at(response: httpx.Response, said: str, *, at: datetime) -> datetime | None:
+    """Return when to come back if this answer is a limit; None if it is not one."""
+    if response.status_code not in {HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS}:
+        return None
+    retry_after = response.headers.get("retry-after", "")
+    if retry_after.isdecimal():
+        return at + timedelta(seconds=int(retry_after))
+    reset = response.headers.get("x-ratelimit-reset", "")
+    if response.headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
+        # Their clock and ours may differ: never at once.
+        return max(datetime.fromtimestamp(int(reset), UTC), at + timedelta(seconds=1))
+    is_limit = response.status_code == HTTPStatus.TOO_MANY_REQUESTS or "rate limit" in said.lower()
+    # A 403 without any sign of a limit is a missing permission.
+    return at + _LEAST_PAUSE if is_limit else None
+
+
+def _said(response: httpx.Response) -> str:
+    message = (_json_object(response) or {}).get("message")
+    text = message if isinstance(message, str) else response.reason_phrase
+    return f"{text[:300].rstrip('.')}."
+
+
+def _json_object(response: httpx.Response) -> dict[str, object] | None:
+    try:
+        content = response.json()
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) else None

@@ -1,0 +1,83 @@
+"""Reads: the check of a plan, and what the sweeps look for."""
+
+from datetime import datetime
+
+from django.conf import settings
+from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
+
+from gates.checks.models import Check
+from lanes.plans.models import Plan, PlanState
+
+NO_CREDENTIALS = "undelivered: no GitHub credentials are set (EVALHUB_GITHUB_TOKEN)"
+
+
+def plan_with_id(plan_id: int) -> Plan:
+    """Return a plan as tasks name it, without its document."""
+    return Plan.objects.select_related("project", "policy").defer("document").get(pk=plan_id)
+
+
+def check_of_plan(plan: Plan) -> Check | None:
+    """Return the check of the plan's suite on the plan's commit; None if there is none."""
+    if plan.head_sha is None:
+        return None
+    checks = Check.objects.filter(project=plan.project_id, suite_name=plan.suite_name)
+    return checks.filter(head_sha=plan.head_sha).first()
+
+
+def may_have_check() -> Q:
+    """Select the plans that may speak on a commit: gates, vouched for, with a commit to name."""
+    is_trusted = Q(is_verified=True) | Q(project__checks_for_unverified=True)
+    return Q(is_trusted, kind="gate", head_sha__isnull=False)
+
+
+def lagging_plans() -> QuerySet[Plan]:
+    """Return plans of which the row of their commit's check shows no notice.
+
+    Concluding a plan writes its check in the same transaction, so only unconcluded plans can lag.
+    """
+    checks = Check.objects.filter(
+        project=OuterRef("project"),
+        suite_name=OuterRef("suite_name"),
+        head_sha=OuterRef("head_sha"),
+    )
+    not_seen = (
+        Q(looked_at__lt=OuterRef("registered_at"))
+        | Q(looked_at__lt=OuterRef("superseded_at"))
+        | Q(looked_at__lt=OuterRef("cancelled_at"))
+    )
+    is_live = Q(superseded_at__isnull=True, cancelled_at__isnull=True)
+    not_shown = Q(Exists(checks.filter(status="completed"))) | Q(
+        Exists(checks.filter(status="queued")), state=PlanState.RUNNING
+    )
+    unconcluded = Plan.objects.filter(may_have_check()).exclude(state=PlanState.CONCLUDED)
+    lagging = unconcluded.filter(
+        ~Exists(checks) | Exists(checks.filter(not_seen)) | (is_live & not_shown)
+    )
+    return lagging.defer("document").order_by("pk")
+
+
+def is_undelivered() -> Q:
+    return Q(sent_version__lt=F("desired_version"))
+
+
+def is_due(at: datetime) -> Q:
+    """Select the checks that are to be sent now and that nobody is sending."""
+    is_asked_for = Q(next_attempt_at__lte=at)
+    if settings.GITHUB_TOKEN:
+        # Nothing tells the rows that the credentials they waited for have come.
+        is_asked_for |= Q(next_attempt_at__isnull=True, last_error=NO_CREDENTIALS)
+    is_unclaimed = Q(claimed_until__isnull=True) | Q(claimed_until__lt=at)
+    return is_undelivered() & is_asked_for & is_unclaimed
+
+
+def due_checks(*, at: datetime) -> QuerySet[Check]:
+    """Return the checks that are due, the longest waiting first."""
+    return Check.objects.filter(is_due(at)).order_by("next_attempt_at", "pk")
+
+
+def oldest_undelivered_at() -> datetime | None:
+    """Return since when GitHub lacks something; None if every check is delivered."""
+    found: datetime | None = Check.objects.filter(is_undelivered()).aggregate(
+        oldest=Min("desired_at")
+    )["oldest"]
+    return found

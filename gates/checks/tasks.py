@@ -1,0 +1,53 @@
+"""Tasks: conclude, refresh, and the sweeps that find what a lost message left undone."""
+
+from django.db import OperationalError
+from django.utils import timezone
+
+from evalhub.tasks.app import app
+from evalhub.tasks.names import TaskName
+from evalhub.tasks.queue import enqueue_on_commit
+from gates.checks import queries
+from gates.checks.operations import concluding, delivery
+from gates.decisions import queries as decisions
+
+# One after the other, as GitHub asks for; the next sweep goes on.
+_DELIVERIES_PER_SWEEP = 50
+
+
+@app.task(
+    name=TaskName.CONCLUDE_PLAN.value,
+    autoretry_for=(OperationalError,),
+    retry_backoff=1,
+    max_retries=3,
+)
+def conclude_plan(*, plan_id: int) -> None:
+    """Conclude one plan and deliver its check. Safe to repeat."""
+    concluding.conclude_plan(queries.plan_with_id(plan_id), at=timezone.now())
+
+
+@app.task(
+    name=TaskName.REFRESH_CHECK.value,
+    autoretry_for=(OperationalError,),
+    retry_backoff=1,
+    max_retries=3,
+)
+def refresh_check(*, plan_id: int) -> None:
+    """Bring the check of one plan's commit up to date and deliver it. Safe to repeat."""
+    concluding.refresh_check(queries.plan_with_id(plan_id), at=timezone.now())
+
+
+@app.task(name=TaskName.SWEEP_CONCLUSIONS.value)
+def sweep_conclusions() -> None:
+    """Ask for the conclusion of every finished plan that lacks one for its newest inputs."""
+    # A task each: one that fails keeps none of the others waiting.
+    for plan in decisions.unconcluded_plans(at=timezone.now()):
+        enqueue_on_commit(TaskName.CONCLUDE_PLAN, plan_id=plan.pk)
+
+
+@app.task(name=TaskName.SWEEP_CHECKS.value)
+def sweep_checks() -> None:
+    """Ask for every check that lags behind its plans, and deliver those that are due."""
+    for plan in queries.lagging_plans():
+        enqueue_on_commit(TaskName.REFRESH_CHECK, plan_id=plan.pk)
+    for check in queries.due_checks(at=timezone.now())[:_DELIVERIES_PER_SWEEP]:
+        delivery.deliver_check(check, at=timezone.now())
