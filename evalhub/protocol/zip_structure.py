@@ -199,12 +199,18 @@ def refuse_unsafe_name(path: str) -> None:
 def refuse_equal_names(paths: Iterable[str]) -> None:
     seen: dict[str, str] = {}
     for path in paths:
-        folded = path if path.isascii() else unicodedata.normalize("NFC", path)
-        other = seen.setdefault(unicodedata.normalize("NFC", folded.casefold()), path)
-        if other is not path:
+        # Twice, as Unicode's "canonical caseless matching" asks: folding can undo what was composed.
+        plain = path.lower() if path.isascii() else _normal(_normal(path).casefold())
+        if plain in seen:
             raise ArchiveError(
-                "equal_names", f"{other!r} and {path!r} are one name where case does not count."
+                "equal_names",
+                f"{seen[plain]!r} and {path!r} are one name where case does not count.",
             )
+        seen[plain] = path
+
+
+def _normal(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
 
 
 def _check_sizes(entries: list[_Entry], paths: list[str], limits: ArchiveLimits) -> None:
@@ -262,6 +268,8 @@ def _local_data_offset(file: BinaryIO, entry: _Entry, path: str, end: int) -> in
     signature, _needed, flags, method, _time, _date, crc, stored, full, name_bytes, extra_bytes = (
         LOCAL_HEADER.unpack_from(header)
     )
+    if _FULL32 in (stored, full):
+        raise ArchiveError("zip64", f"{path!r} uses ZIP64, which is not taken.")
     declared = (entry.crc, entry.stored_bytes, entry.size_bytes)
     sizes_agree = (crc, stored, full) == declared or (
         bool(flags & _DESCRIPTOR_FOLLOWS) and (crc, stored, full) == (0, 0, 0)
