@@ -85,8 +85,8 @@ def pool_left(pool: Pool) -> int:
         When(released_at__isnull=True, then=Greatest("limit_microusd", "spent_microusd")),
         default=F("spent_microusd"),
     )
-    given: int | None = SubAllocation.objects.filter(pool=pool).aggregate(total=Sum(bound))["total"]
-    return pool.limit_microusd - (given or 0)
+    given = SubAllocation.objects.filter(pool=pool).aggregate(total=Sum(bound, default=0))["total"]
+    return pool.limit_microusd - int(given)
 
 
 def shortfalls(project: Project, wants: Iterable[Want]) -> list[Shortfall]:
@@ -115,9 +115,10 @@ def _booked(plan_digest: str) -> Iterator[_Booked]:
         LedgerEntry.objects.filter(plan=plan_digest)
         .values_list("lane")
         .annotate(
-            Sum("cost_microusd", default=0),
-            Count("pk", filter=Q(cost_microusd__isnull=True)),
-            Count("pk", filter=Q(conflicting_microusd__isnull=False)),
+            spent=Sum("cost_microusd", default=0),
+            unknown=Count("pk", filter=Q(cost_microusd__isnull=True)),
+            conflicts=Count("pk", filter=Q(conflicting_microusd__isnull=False)),
         )
     )
-    return (_Booked(*row) for row in rows)
+    # PostgreSQL adds up big integers to a decimal number.
+    return (_Booked(lane, int(spent), unknown, bad) for lane, spent, unknown, bad in rows)
