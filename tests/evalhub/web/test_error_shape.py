@@ -1,0 +1,95 @@
+"""Whatever goes wrong, the API answers in one shape and a page in words; nobody sees a traceback."""
+
+import pytest
+from django.test import Client
+
+from evalhub.protocol.messages import Problem
+from tests.evalhub.web.urls import FAILURES
+
+pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.evalhub.web.urls")]
+
+STATUSES = {
+    "domain": 418,
+    "document": 422,
+    "absent": 404,
+    "throttled": 429,
+    "unparseable": 400,
+    "unforeseen": 500,
+    "forbidden": 403,
+    "suspicious": 400,
+}
+
+
+@pytest.fixture
+def client() -> Client:
+    """Return a client that shows what a user sees: a 500, not the exception."""
+    return Client(raise_request_exception=False)
+
+
+@pytest.mark.parametrize("failure", list(FAILURES))
+def test_every_failure_of_the_api_has_one_shape(client: Client, failure: str) -> None:
+    response = client.get(f"/api/v1/failing/{failure}")
+
+    assert response.status_code == STATUSES[failure]
+    assert response["Content-Type"] == "application/problem+json"
+    problem = Problem.model_validate_json(response.content)
+    assert set(response.json()) == set(Problem.model_fields)
+    assert problem.status == response.status_code
+    assert problem.detail.endswith(".")
+    assert problem.type == f"/errors/{problem.code}"
+    assert b"secret" not in response.content
+    assert b"Traceback" not in response.content
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("get", "/api/v1/nowhere", 404, "not-found"),
+        ("get", "/api/v1/plans", 401, None),
+        ("delete", "/api/v1/plans", 401, None),
+        ("delete", "/api/v1/schema/plan.json", 405, "method-not-allowed"),
+        ("get", "/api/v1/schema/nothing.json", 404, "not-found"),
+    ],
+)
+def test_refusals_before_a_view_have_the_same_shape(
+    client: Client, method: str, path: str, status: int, code: str | None
+) -> None:
+    response = client.generic(method.upper(), path)
+
+    assert response.status_code == status
+    assert response["Content-Type"] == "application/problem+json"
+    assert set(response.json()) == set(Problem.model_fields)
+    assert code in {None, response.json()["code"]}
+    assert ("WWW-Authenticate" in response) == (status == 401)
+
+
+def test_faults_of_a_document_are_all_named(client: Client) -> None:
+    errors = client.get("/api/v1/failing/document").json()["errors"]
+
+    assert [(error["pointer"], error["got"], error["expected"]) for error in errors] == [
+        ("/a", "1", "2"),
+        ("/b", "absent", "this field"),
+    ]
+
+
+def test_throttled_answer_says_when_to_come_back(client: Client) -> None:
+    assert client.get("/api/v1/failing/throttled")["Retry-After"] == "31"
+
+
+@pytest.mark.parametrize("failure", list(FAILURES))
+def test_every_failure_of_a_page_is_a_page(client: Client, failure: str) -> None:
+    response = client.get(f"/failing/{failure}")
+
+    assert response.status_code == STATUSES[failure]
+    assert response["Content-Type"].startswith("text/html")
+    text = response.content.decode()
+    assert "<h1" in text
+    assert "secret" not in text
+    assert "Traceback" not in text
+
+
+def test_page_of_a_foreseen_error_says_how_to_mend_it(client: Client) -> None:
+    text = client.get("/failing/domain").content.decode()
+
+    assert "This is a teapot." in text
+    assert "Ask a kettle." in text
