@@ -51,6 +51,13 @@ class OpenedAtStore(NamedTuple):
     store_date: str | None
 
 
+class Answered(NamedTuple):
+    """An answer of which the status says something, too."""
+
+    status: int
+    document: JsonObject
+
+
 class Store:
     """A connection to one evalhub server. Safe to use from several threads.
 
@@ -124,14 +131,15 @@ class Store:
     def close_plan(self, digest: str) -> JsonObject:
         return self._json(self._request("POST", f"/plans/{_digest(digest)}/close"))
 
-    def conclusion(self, digest: str, *, wait_seconds: int) -> httpx.Response:
-        """Return the answer itself: that nothing is concluded yet is no error here."""
-        return self._request(
+    def conclusion(self, digest: str, *, wait_seconds: int) -> Answered:
+        """Return the conclusion, or with status 202 the state of a plan that has none yet."""
+        answer = self._request(
             "GET",
             f"/plans/{_digest(digest)}/conclusion",
             params={"wait": wait_seconds},
             timeout=httpx.Timeout(wait_seconds + _POLL_SLACK_SECONDS, connect=10),
         )
+        return Answered(answer.status_code, self._json(answer))
 
     # Attempts
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evalhub.protocol.canonical import bytes_digest, document_digest
-from evalhub.protocol.plan import Plan, RunKey
+from evalhub.protocol.plan import Plan
 from evalhub.protocol.policy import Policy
 from evalhub.protocol.suite import Suite
 from evalhub.runner.documents import JsonObject, Loaded, read_file
@@ -60,11 +60,6 @@ def read_inputs(paths: Sequence[Path]) -> InputFiles:
     return InputFiles(files, document_digest(digests))
 
 
-def read_results(form: str, paths: Sequence[Path]) -> ImportedResults:
-    """Return the runs of results files in a format that `READERS` names."""
-    return READERS[form](read_inputs(paths).files)
-
-
 def build_plan(request: ImportRequest, *, at: datetime) -> BuiltPlan:
     """Return a plan that expects the results in one lane.
 
@@ -103,8 +98,3 @@ def _unscored_notes(plan: Plan, request: ImportRequest) -> list[str]:
         for name in plan.rubrics
         if request.policy.model.rubrics[name].source == "result" and name not in scored
     ]
-
-
-def run_keys(results: ImportedResults, *, arm: str) -> list[RunKey]:
-    """Return the run key of each imported run, in their order."""
-    return [RunKey(run.scenario, arm, run.epoch) for run in results.runs]

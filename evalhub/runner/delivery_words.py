@@ -1,0 +1,69 @@
+"""How an attempt ended, in words or as JSON."""
+
+from evalhub.runner.console import complain, say, say_json
+from evalhub.runner.delivery import DeliveryReport
+from evalhub.runner.documents import JsonObject
+
+_MOST_LISTED = 20
+
+
+def show_delivery(report: DeliveryReport, *, as_json: bool) -> int:
+    """Say how an attempt ended and return the exit code."""
+    if as_json:
+        say_json(as_document(report))
+        if report.failure is not None:
+            complain(str(report.failure))
+        return report.exit_code
+    outcomes = ", ".join(f"{count} {name}" for name, count in sorted(report.outcomes.items()))
+    if outcomes:
+        say(f"{sum(report.outcomes.values())} of {report.total} runs ended: {outcomes}.")
+    sealed = "sealed" if report.sealed else "not sealed"
+    say(f"Attempt {report.attempt} is {sealed}: {_counted(report.accepted)} accepted.")
+    for line in trouble(report):
+        complain(line)
+    return report.exit_code
+
+
+def trouble(report: DeliveryReport) -> list[str]:
+    """Return a sentence for each thing that keeps an attempt from being complete."""
+    lines = list(report.left_out)
+    if report.stopped is not None:
+        lines.append(f"The lane was stopped before its end: {report.stopped}.")
+    if report.failure is not None:
+        lines.append(str(report.failure))
+    if report.refused:
+        lines.append(f"{_counted(report.refused)} refused; each is in the plan's quarantine.")
+    if report.missing:
+        listed = "\n".join(f"  {path}" for path in report.missing[:_MOST_LISTED])
+        more = len(report.missing) - _MOST_LISTED
+        rest = f"\n  and {more} more" if more > 0 else ""
+        lines.append(
+            f"{_counted(len(report.missing))} missing that the plan expects:\n{listed}{rest}"
+        )
+    if report.unsent or (not report.sealed and report.failure is None):
+        lines.append(
+            f"{report.unsent} segments are not sent yet and wait in {report.spool}; "
+            f"go on with `evalhub push {report.spool}`."
+        )
+    return lines
+
+
+def as_document(report: DeliveryReport) -> JsonObject:
+    """Return the report for a script."""
+    return {
+        "attempt": report.attempt,
+        "spool": str(report.spool),
+        "total": report.total,
+        "outcomes": report.outcomes,
+        "stopped": report.stopped,
+        "sealed": report.sealed,
+        "accepted": report.accepted,
+        "refused": report.refused,
+        "missing": report.missing,
+        "left_out": report.left_out,
+        "unsent": report.unsent,
+    }
+
+
+def _counted(count: int) -> str:
+    return "1 item is" if count == 1 else f"{count} items are"

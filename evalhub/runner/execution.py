@@ -1,0 +1,178 @@
+"""Runs the run keys of a lane: one command each, some at once, every end noted before it is evidence."""
+
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from evalhub.protocol.plan import RunKey
+from evalhub.runner import clock
+from evalhub.runner.agent_environment import run_variables
+from evalhub.runner.errors import RunnerError
+from evalhub.runner.harvest import Harvest, harvest
+from evalhub.runner.lane_log import LaneLog, RunOutput
+from evalhub.runner.processes import GuardianLostError, RunProcess
+from evalhub.runner.spool import RunEnded, Spool
+
+_TICK_SECONDS = 0.1
+
+How = Literal["exited", "setup_error", "timeout", "guardian_lost", "not_started", "budget_exceeded"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """What the runs of a lane have in common. `deadline` is on the monotonic clock."""
+
+    spool: Spool
+    log: LaneLog
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    deadline: float
+    on_cut: Callable[[], None]
+    report: Callable[[str], None]
+
+
+class Execution:
+    """The runs of a lane. Start it from the thread that waits for it."""
+
+    def __init__(self, assignment: Assignment, keys: Sequence[RunKey], *, jobs: int) -> None:
+        self._assignment = assignment
+        self._keys: queue.SimpleQueue[RunKey] = queue.SimpleQueue()
+        for key in keys:
+            self._keys.put(key)
+        self._guard = threading.Lock()
+        self._stopped = threading.Event()
+        self._is_broke = False
+        self.total = len(keys)
+        self.outcomes: Counter[str] = Counter()
+        """How often each outcome occurred; `invalid` where the agent's result is none."""
+        self.failure: RunnerError | None = None
+        """Why the lane itself could not go on: the spool's disk is full, say."""
+        self._threads = [
+            threading.Thread(target=self._work, name=f"run-{i}", daemon=True)
+            for i in range(min(jobs, self.total))
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def done(self) -> int:
+        with self._guard:
+            return self.outcomes.total()
+
+    def is_over(self) -> bool:
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def stop(self) -> None:
+        """End what runs and start nothing more. What did not end by itself has no result."""
+        self._stopped.set()
+
+    def stop_spending(self) -> None:
+        """Let what runs come to its end; note the rest as not run for want of money."""
+        self._is_broke = True
+
+    def join(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+
+    def _work(self) -> None:
+        try:
+            while not self._stopped.is_set():
+                try:
+                    key = self._keys.get_nowait()
+                except queue.Empty:
+                    return
+                self._run(key)
+        except RunnerError as error:
+            self.failure = error
+            self.stop()
+
+    def _run(self, key: RunKey) -> None:
+        if self._is_broke:
+            self._note(key, _without_run("budget_exceeded"))
+        elif time.monotonic() >= self._assignment.deadline:
+            self._note(key, _without_run("not_started"))
+        else:
+            ended = self._executed(key)
+            if ended is not None:
+                self._note(key, ended)
+
+    def _executed(self, key: RunKey) -> RunEnded | None:
+        """Run the command; return how it ended, None if it was stopped."""
+        work = self._assignment
+        folder = work.spool.run_folder(key).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        output = work.log.output_of(str(key))
+        work.log.note(f"{key} begins")
+        started_at, begun = clock.now(), time.monotonic()
+        environment = {**work.environment, **run_variables(work.spool.plan, key, folder=folder)}
+
+        def ended(how: How, *, code: int | None = None, error: str | None = None) -> RunEnded:
+            return RunEnded(
+                how=how,
+                exit_code=code,
+                error=error,
+                started_at=started_at,
+                finished_at=clock.now(),
+                duration_ms=round((time.monotonic() - begun) * 1000),
+                output_tail=output.tail(),
+            )
+
+        try:
+            process = RunProcess(work.command, environment=environment, on_line=output.line)
+        except OSError as error:
+            return ended("guardian_lost", error=f"No process could be started: {error.strerror}.")
+        try:
+            while (end := process.wait(_TICK_SECONDS)) is None:
+                if self._stopped.is_set():
+                    process.end()
+                    self._keep_unfinished(key, output)
+                    return None
+                if time.monotonic() >= work.deadline:
+                    process.end()
+                    return ended("timeout")
+        except GuardianLostError as error:
+            return ended("guardian_lost", error=str(error))
+        if not end.started:
+            return ended("setup_error", error=end.error)
+        return ended("exited", code=end.exit_code)
+
+    def _note(self, key: RunKey, ended: RunEnded) -> None:
+        work = self._assignment
+        work.spool.mark_ended(key, ended)
+        found = harvest(work.spool.run_folder(key), key, ended=ended)
+        work.log.note(f"{key} ended: {found.outcome or 'invalid result'} ({ended.how})")
+        self._cut(found)
+        self._count(found.outcome or "invalid")
+
+    def _keep_unfinished(self, key: RunKey, output: RunOutput) -> None:
+        """Send what a run had written when the lane was stopped: readable, but no result."""
+        self._assignment.log.note(f"{key} was stopped with the lane")
+        found = harvest(self._assignment.spool.run_folder(key), key, ended=None)
+        self._cut(found)
+        if found.outcome is not None:
+            self._count(found.outcome)
+
+    def _count(self, outcome: str) -> None:
+        with self._guard:
+            self.outcomes[outcome] += 1
+
+    def _cut(self, found: Harvest) -> None:
+        work = self._assignment
+        for sentence in found.sentences:
+            work.report(sentence)
+        at = clock.now()
+        work.spool.cut("record", found.record, at=at)
+        work.spool.cut("bulk", found.bulk, at=at)
+        work.on_cut()
+
+
+def _without_run(how: How) -> RunEnded:
+    at = clock.now()
+    return RunEnded(how=how, started_at=at, finished_at=at, duration_ms=0)

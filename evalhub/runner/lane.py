@@ -1,0 +1,298 @@
+"""`evalhub lane run`: one attempt of a lane, from the open door to the seal."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from evalhub.protocol.messages import Heartbeat, OpenedAttempt
+from evalhub.protocol.paths import ItemKind, ItemPath, format_path
+from evalhub.protocol.plan import Plan, PlannedLane
+from evalhub.runner import clock, preflight
+from evalhub.runner.agent_environment import (
+    SimulatorAddress,
+    held_secrets,
+    inherited,
+    lane_variables,
+)
+from evalhub.runner.client import OpenedAtStore, Store
+from evalhub.runner.delivery import Delivery, DeliveryReport
+from evalhub.runner.documents import Loaded, write_whole
+from evalhub.runner.errors import GuardRefusedError
+from evalhub.runner.execution import Assignment, Execution
+from evalhub.runner.fingerprints import environment_record
+from evalhub.runner.heart import Heart
+from evalhub.runner.lane_log import LaneLog
+from evalhub.runner.session import AttemptSession
+from evalhub.runner.simulator.child import RunningSimulator, SimulatorError, start_simulator
+from evalhub.runner.spool import LaneState, Member, Spool, held
+from evalhub.runner.stopping import Stop
+
+SIMULATORS = ("evalhub.payments",)
+
+_TICK_SECONDS = 0.2
+# The least that a finished lane waits for a store that is away; else the rest of its own time.
+_LEAST_PATIENCE_SECONDS = 60.0
+_BUDGET = "budget"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaneRequest:
+    """What `lane run` was asked for."""
+
+    plan: Loaded[Plan]
+    plan_bytes: bytes
+    lane: PlannedLane
+    command: Sequence[str]
+    jobs: int
+    spool: Path
+    environment: Mapping[str, str]
+    pass_env: Sequence[str] = ()
+    simulator: str | None = None
+    simulator_seed: int = 1
+    progress_file: Path | None = None
+
+
+def run_lane(
+    store: Store, request: LaneRequest, *, report: Callable[[str], None]
+) -> DeliveryReport:
+    """Run a lane: open the attempt, check the guards, run every run key, send, seal.
+
+    Raises:
+        StoreUnreachableError: if no attempt could be opened; nothing was used yet.
+        GuardRefusedError: if a guard failed; its record is at the store, nothing was run.
+        RunnerError: if the store refuses the attempt, or the spool cannot be written.
+    """
+    opened = store.open_attempt(request.plan.digest, request.lane.name)
+    with ExitStack() as stack:
+        attempt = _Attempt(store, request, opened, report=report)
+        stack.enter_context(held(attempt.spool.folder))
+        stack.enter_context(attempt.stop.on_signals())
+        stack.callback(attempt.close)
+        simulator = attempt.start_simulator(stack)
+        attempt.check_guards(simulator)
+        attempt.execute(simulator)
+        attempt.flush(simulator)
+        return attempt.finish(seconds=attempt.patience_seconds)
+
+
+class _Attempt:
+    """The parts of one attempt and the order in which they work."""
+
+    def __init__(
+        self,
+        store: Store,
+        request: LaneRequest,
+        opened: OpenedAtStore,
+        *,
+        report: Callable[[str], None],
+    ) -> None:
+        self._request = request
+        self._opened = opened.attempt
+        self._store_date = opened.store_date
+        self._report = report
+        self._begun = time.monotonic()
+        self._deadline = self._begun + request.lane.timeout_minutes * 60
+        self._problem: str | None = None
+        self._simulator_started_at: datetime | None = None
+        self._execution: Execution | None = None
+        self._phase = "preflight"
+        self.stop = Stop()
+        self.spool = _new_spool(store, request, self._opened)
+        self._log = LaneLog(self.spool)
+        self._log.note(f"lane {request.lane.name}, attempt {self._opened.attempt}")
+        self._session = AttemptSession.begun(store, self._opened)
+        self._delivery = Delivery(self.spool, self._session, stop=self.stop, report=report)
+        self._heart = Heart(
+            self._session,
+            seconds=self._opened.heartbeat_seconds,
+            progress=self._heartbeat,
+            stop=self._told_to_stop,
+        )
+        self._heart.start()
+
+    def close(self) -> None:
+        self._heart.close()
+        self._delivery.close()
+        self._log.close()
+
+    # Before the runs
+
+    def start_simulator(self, stack: ExitStack) -> RunningSimulator | None:
+        """Start the lane's own world, if it was asked for; a failure is for the guard to tell."""
+        if self._request.simulator is None:
+            return None
+        try:
+            running = stack.enter_context(start_simulator(self._request.simulator_seed))
+        except SimulatorError as error:
+            self._problem = str(error)
+            return None
+        self._simulator_started_at = clock.now()
+        self.spool.remember_environment(json.dumps(self._environment(running)).encode())
+        return running
+
+    def check_guards(self, simulator: RunningSimulator | None) -> None:
+        """Send the preflight record; refuse to go on where a guard failed."""
+        request, lane = self._request, self._request.lane
+        environment = self._agent_environment(simulator)
+        view = preflight.agents_view(environment)
+        secrets = held_secrets(request.environment, lane_token=self._opened.lane_token)
+        checks: list[preflight.Check] = [
+            lambda: preflight.clock_check(self._store_date, at=clock.now()),
+            lambda: preflight.agent_command_check(request.command, environment=environment),
+            lambda: preflight.secrets_check(view, secrets=secrets),
+            lambda: preflight.memory_check(lane, view),
+        ]
+        if request.simulator is not None or lane.environment.simulator is not None:
+            state = simulator.started if simulator is not None else None
+            checks.append(lambda: preflight.simulator_check(lane, state, problem=self._problem))
+        found = preflight.preflight(checks, clock=clock.now)
+        self._cut_record(ItemKind.PREFLIGHT, found.record)
+        if found.failed:
+            self._refuse(found.failed, simulator)
+
+    def _refuse(
+        self, failed: Sequence[preflight.Checked], simulator: RunningSimulator | None
+    ) -> None:
+        self.flush(simulator)
+        self.finish(seconds=_LEAST_PATIENCE_SECONDS)
+        lines = [f"  {g.name} expected {g.expected}; saw {g.observed}. {g.fix}" for g in failed]
+        raise GuardRefusedError("A guard refused to start the lane:\n" + "\n".join(lines))
+
+    def _agent_environment(self, simulator: RunningSimulator | None) -> dict[str, str]:
+        memory = None
+        if self._request.lane.memory:
+            memory = (self.spool.folder / "memory").absolute()
+            memory.mkdir(mode=0o700, exist_ok=True)
+        address = SimulatorAddress(simulator.url, simulator.key) if simulator is not None else None
+        return {
+            **inherited(self._request.environment, passed=self._request.pass_env),
+            **lane_variables(self._request.lane, simulator=address, memory_dir=memory),
+        }
+
+    # The runs
+
+    def execute(self, simulator: RunningSimulator | None) -> None:
+        """Run every run key of the lane, and send while that goes on."""
+        lane = self._request.lane
+        self._phase = "running"
+        assignment = Assignment(
+            spool=self.spool,
+            log=self._log,
+            command=self._request.command,
+            environment=self._agent_environment(simulator),
+            deadline=self._deadline,
+            on_cut=self._delivery.wake,
+            report=self._report,
+        )
+        execution = Execution(assignment, lane.run_keys, jobs=self._request.jobs)
+        self._execution = execution
+        execution.start()
+        flushed = time.monotonic()
+        while not execution.is_over():
+            execution.join(_TICK_SECONDS)
+            self._obey(execution)
+            self._show_progress()
+            if time.monotonic() - flushed >= max(self._opened.limits.flush_seconds, 1):
+                self._flush_log()
+                flushed = time.monotonic()
+        if execution.failure is not None:
+            self._report(str(execution.failure))
+            self.stop.say("the lane could not go on")
+
+    def _obey(self, execution: Execution) -> None:
+        if self.stop.reason is None:
+            return
+        if self.stop.reason == _BUDGET and not self.stop.is_by_signal():
+            execution.stop_spending()
+        else:
+            execution.stop()
+
+    def _told_to_stop(self, reason: str) -> None:
+        self._report(f"The store says stop: {reason}.")
+        self.stop.say(reason)
+
+    # After the runs
+
+    def flush(self, simulator: RunningSimulator | None) -> None:
+        """Cut what is left: the environment with the world's final state, and the log."""
+        self._phase = "sending"
+        self._cut_record(ItemKind.ENVIRONMENT, self._environment(simulator))
+        self._flush_log()
+
+    def finish(self, *, seconds: float) -> DeliveryReport:
+        """Send the rest, seal unless a signal came, and say how it went."""
+        report = self._delivery.finish(seconds=seconds, on_tick=self._show_progress)
+        if self._execution is not None:
+            report.outcomes = dict(self._execution.outcomes)
+            report.failure = report.failure or self._execution.failure
+        self._phase = "sealed" if report.sealed else "ended"
+        self._show_progress()
+        return report
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long to wait for a store that is away: the rest of the lane's time."""
+        return max(_LEAST_PATIENCE_SECONDS, self._deadline - time.monotonic())
+
+    def _environment(self, simulator: RunningSimulator | None) -> dict[str, Any]:
+        state: Mapping[str, Any] | None = None
+        if simulator is not None:
+            try:
+                state = simulator.state()
+            except SimulatorError as error:
+                self._report(str(error))
+                state = simulator.started
+        return environment_record(
+            self._request.plan.model,
+            self._request.lane,
+            salt=self._opened.salt,
+            simulator=state,
+            simulator_started_at=self._simulator_started_at,
+        )
+
+    def _cut_record(self, kind: ItemKind, document: Mapping[str, Any]) -> None:
+        member = Member(format_path(ItemPath(kind)), json.dumps(document).encode())
+        self.spool.cut("record", [member], at=clock.now())
+        self._delivery.wake()
+
+    def _flush_log(self) -> None:
+        if self.spool.cut("bulk", self._log.members(), at=clock.now()):
+            self._delivery.wake()
+
+    # How far it is
+
+    def _heartbeat(self) -> Heartbeat:
+        done = self._execution.done if self._execution is not None else 0
+        return Heartbeat(phase=self._phase, done=done, total=len(self._request.lane.runs))
+
+    def _show_progress(self) -> None:
+        if self._request.progress_file is None:
+            return
+        outcomes = dict(self._execution.outcomes) if self._execution is not None else {}
+        progress = {
+            "lane": self._request.lane.name,
+            "attempt": self._opened.attempt,
+            **self._heartbeat().model_dump(),
+            "outcomes": outcomes,
+            "segments": len(self.spool.segments()),
+            "unsent": len(self.spool.unsent()),
+        }
+        write_whole(self._request.progress_file, json.dumps(progress).encode())
+
+
+def _new_spool(store: Store, request: LaneRequest, opened: OpenedAttempt) -> Spool:
+    state = LaneState(
+        plan=request.plan.digest,
+        lane=request.lane.name,
+        attempt=opened.attempt,
+        store=store.url,
+        opened_at=clock.now(),
+        segment_bytes=opened.limits.segment_bytes,
+    )
+    folder = request.spool / opened.attempt
+    return Spool.created(folder, state, plan=request.plan.model, plan_bytes=request.plan_bytes)

@@ -1,0 +1,87 @@
+"""`log:agent`: what the runs of a lane write to their output, each line with its run key."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from evalhub.protocol.paths import ItemKind, ItemPath, format_path
+from evalhub.runner.spool import Member, Spool
+
+NAME = "agent"
+_PART_BYTES = 1_000_000
+# A run that writes more than this is in a loop; its beginning and its end are kept.
+_MOST_RUN_BYTES = 8 * 2**20
+_TAIL_LINES = 40
+_PREFIX = f"lane/logs/{NAME}."
+
+
+class RunOutput:
+    """The output of one run: goes to the lane's log, and its last lines are remembered."""
+
+    def __init__(self, label: str, write: Callable[[bytes], None]) -> None:
+        self._label = label.encode()
+        self._write = write
+        self._kept_bytes = 0
+        self._tail: deque[bytes] = deque(maxlen=_TAIL_LINES)
+
+    def line(self, text: bytes) -> None:
+        """Keep one line."""
+        self._tail.append(text)
+        if self._kept_bytes > _MOST_RUN_BYTES:
+            return
+        self._kept_bytes += len(text)
+        if self._kept_bytes > _MOST_RUN_BYTES:
+            text = b"(more output of this run is not kept)"
+        self._write(b"[" + self._label + b"] " + text + b"\n")
+
+    def tail(self) -> str:
+        return b"\n".join(self._tail).decode(errors="replace")
+
+
+class LaneLog:
+    """The lane's log file, and how much of it lies in segments. Safe to use from several threads."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._path = spool.folder / "logs" / f"{NAME}.log"
+        self._guard = threading.Lock()
+        self._file = self._path.open("ab", buffering=0)
+
+    def output_of(self, label: str) -> RunOutput:
+        return RunOutput(label, self._append)
+
+    def note(self, text: str) -> None:
+        """Write a line of the lane's own."""
+        self._append(f"# {text}\n".encode())
+
+    def _append(self, data: bytes) -> None:
+        with self._guard:
+            self._file.write(data)
+
+    def members(self) -> list[Member]:
+        """Return what is in no segment yet, in parts."""
+        return fresh_log_members(self._spool)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def fresh_log_members(spool: Spool) -> list[Member]:
+    """Return the parts of a spool's log that are in no segment yet."""
+    path = spool.folder / "logs" / f"{NAME}.log"
+    part = spool.count(_PREFIX) + 1
+    return [
+        Member(format_path(ItemPath(ItemKind.LOG, part=number, name=NAME)), data)
+        for number, data in enumerate(_chunks(path, start=spool.cut_bytes(_PREFIX)), part)
+    ]
+
+
+def _chunks(path: Path, *, start: int) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            while chunk := file.read(_PART_BYTES):
+                yield chunk
+    except FileNotFoundError:
+        return

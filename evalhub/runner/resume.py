@@ -1,0 +1,74 @@
+"""`evalhub push SPOOL`: send what a lane could not, from its spool, on any machine."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from evalhub.protocol.paths import ItemKind, ItemPath, format_path
+from evalhub.runner import clock
+from evalhub.runner.client import Store
+from evalhub.runner.delivery import Delivery, DeliveryReport
+from evalhub.runner.errors import InputError
+from evalhub.runner.harvest import harvest
+from evalhub.runner.lane_log import fresh_log_members
+from evalhub.runner.session import AttemptSession
+from evalhub.runner.spool import Member, Spool, held
+from evalhub.runner.stopping import Stop
+
+
+def spools_in(folder: Path) -> list[Path]:
+    """Return the spool that a folder is, or those that lie in it.
+
+    Raises:
+        InputError: if there is none.
+    """
+    if (folder / "lane.json").is_file():
+        return [folder]
+    found = sorted(path.parent for path in folder.glob("*/lane.json"))
+    if not found:
+        raise InputError(
+            f"{folder} holds no spool; expected the folder that `evalhub lane run --spool` wrote."
+        )
+    return found
+
+
+def push_spool(
+    store: Store, folder: Path, *, seconds: float, report: Callable[[str], None]
+) -> DeliveryReport:
+    """Send everything in a spool that has no receipt yet, and seal its attempt.
+
+    Safe to repeat: the same bytes get the same receipt.
+
+    Raises:
+        InputError: if the folder is no spool, or a living lane holds it.
+        RunnerError: if the store gives no token for the attempt.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(held(folder))
+        spool = Spool.opened(folder)
+        cut_the_rest(spool, report=report)
+        stop = Stop()
+        stack.enter_context(stop.on_signals())
+        session = AttemptSession.resumed(store, spool.state.attempt)
+        delivery = Delivery(spool, session, stop=stop, report=report)
+        stack.callback(delivery.close)
+        return delivery.finish(seconds=seconds, on_tick=lambda: None)
+
+
+def cut_the_rest(spool: Spool, *, report: Callable[[str], None]) -> None:
+    """Cut what a lane left on disk when it died: ended runs whole, begun ones as far as they came."""
+    at = clock.now()
+    for key in spool.lane.run_keys:
+        ended, folder = spool.ended(key), spool.run_folder(key)
+        if ended is None and not folder.is_dir():
+            continue
+        found = harvest(folder, key, ended=ended)
+        if spool.cut("record", found.record, at=at) or spool.cut("bulk", found.bulk, at=at):
+            for sentence in found.sentences:
+                report(sentence)
+        spool.cut("bulk", found.bulk, at=at)
+    spool.cut("bulk", fresh_log_members(spool), at=at)
+    draft = spool.remembered_environment()
+    if draft is not None:
+        path = format_path(ItemPath(ItemKind.ENVIRONMENT))
+        spool.cut("record", [Member(path, draft)], at=at)

@@ -1,0 +1,357 @@
+"""The spool: a folder per attempt in which evidence waits until the store has receipted it.
+
+    lane.json                       which attempt this is; `plan.json` beside it
+    runs/<scenario>/<arm>/<epoch>/  where the agent writes
+    ended/<scenario>/<arm>/<epoch>.json   how that run ended; only then is its folder evidence
+    logs/agent.log                  what the runs wrote to their output
+    segments/000001.zip             immutable from the moment that the name exists
+    segments/000001.receipt.json    the store's promise; without it the segment is sent again
+    segments/000001.refused.txt     the store's refusal of the whole segment
+
+Segments are the state: what was cut is what their members say, so a crash at any moment loses
+nothing that was on disk, and `evalhub push` can go on from a copy on another machine. No token
+is ever written here.
+"""
+
+import fcntl
+import hashlib
+import os
+import threading
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from evalhub.protocol.archive import write_segment
+from evalhub.protocol.faults import DocumentError, parse_document
+from evalhub.protocol.paths import run_folder
+from evalhub.protocol.plan import Plan, RunKey
+from evalhub.protocol.scalars import Count, DigestText, Name, Record, Time
+from evalhub.protocol.segments import HEADER_PATH, Receipt, SegmentDigest, SegmentHeader
+from evalhub.protocol.zip_structure import ArchiveError
+from evalhub.runner.documents import write_whole
+from evalhub.runner.errors import InputError, RunnerError
+
+SegmentClass = Literal["record", "bulk"]
+# The header and the ZIP's own fields of a member, so that a full segment stays within its limit.
+_OVERHEAD_BYTES = 1024
+_MEMBER_OVERHEAD_BYTES = 512
+# From here on the store looks at how far an item was packed, and may refuse the archive for it.
+_LARGE_BYTES = 2**20
+# File systems take 255 bytes; percent-encoding makes up to twelve of one character.
+_LONGEST_NAME = 180
+
+
+class SpoolError(RunnerError):
+    """The spool cannot take more: its disk is full, or its folder is gone."""
+
+
+class LaneState(Record):
+    """`lane.json`: all that is needed to send the rest of an attempt, from any machine."""
+
+    schema_: Literal["evalhub.spool/1"] = "evalhub.spool/1"
+    plan: DigestText
+    lane: Name
+    attempt: str
+    store: str
+    opened_at: Time
+    segment_bytes: Count
+
+
+class RunEnded(Record):
+    """`ended/….json`: how a run ended, as the lane saw it."""
+
+    how: Literal[
+        "exited", "setup_error", "timeout", "guardian_lost", "not_started", "budget_exceeded"
+    ]
+    exit_code: int | None = None
+    error: str | None = None
+    started_at: Time
+    finished_at: Time
+    duration_ms: Count
+    output_tail: str = ""
+    """The end of what the run wrote to its output."""
+
+
+class Member(NamedTuple):
+    """One item: its path in the segment, and its bytes or the file that holds them."""
+
+    path: str
+    content: bytes | Path
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.content) if isinstance(self.content, bytes) else self.content.stat().st_size
+
+
+class Segment(NamedTuple):
+    """A segment in the spool."""
+
+    seq: int
+    path: Path
+    sha256: str
+
+    @property
+    def receipt_path(self) -> Path:
+        return self.path.with_suffix(".receipt.json")
+
+    @property
+    def refused_path(self) -> Path:
+        return self.path.with_suffix(".refused.txt")
+
+
+class Spool:
+    """One attempt's evidence on disk. Safe to use from several threads of the process that holds it."""
+
+    def __init__(self, folder: Path, state: LaneState, plan: Plan) -> None:
+        self.folder = folder
+        self.state = state
+        self.plan = plan
+        self.lane = plan.lane(state.lane)
+        self._guard = threading.Lock()
+        self._segments: list[Segment] = []
+        self._cut_paths: dict[str, int] = {}
+        self.left_out: list[str] = []
+        """Items that no segment can hold, each as a sentence."""
+
+    @classmethod
+    def created(cls, folder: Path, state: LaneState, *, plan: Plan, plan_bytes: bytes) -> "Spool":
+        """Lay out a new spool.
+
+        Raises:
+            InputError: if the folder holds one already, or cannot be written.
+        """
+        if (folder / "lane.json").exists():
+            raise InputError(
+                f"{folder} holds the spool of another attempt; send it with `evalhub push {folder}` "
+                "and name another --spool."
+            )
+        for name in ("runs", "ended", "logs", "segments"):
+            (folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_whole(folder / "plan.json", plan_bytes)
+        # Last: a folder without it was never a spool.
+        write_whole(folder / "lane.json", state.model_dump_json(by_alias=True).encode())
+        return cls(folder, state, plan)
+
+    @classmethod
+    def opened(cls, folder: Path) -> "Spool":
+        """Open a spool that another process left behind.
+
+        Raises:
+            InputError: if the folder holds none, or one that cannot be read.
+        """
+        try:
+            state = parse_document(LaneState, (folder / "lane.json").read_bytes())
+            plan = parse_document(Plan, (folder / "plan.json").read_bytes())
+        except OSError:
+            raise InputError(
+                f"{folder} is no spool; expected a folder with lane.json and plan.json, "
+                "as `evalhub lane run --spool` leaves it."
+            ) from None
+        except DocumentError as error:
+            raise InputError(f"{folder} is a spool that cannot be read: {error}") from None
+        spool = cls(folder, state, plan)
+        spool._read_segments()
+        return spool
+
+    # Runs
+
+    def run_folder(self, key: RunKey) -> Path:
+        return self.folder.joinpath(*_disk_names(run_folder(key)))
+
+    def ended_path(self, key: RunKey) -> Path:
+        _, scenario, arm, epoch = _disk_names(run_folder(key))
+        return self.folder / "ended" / scenario / arm / f"{epoch}.json"
+
+    def mark_ended(self, key: RunKey, ended: RunEnded) -> None:
+        write_whole(self.ended_path(key), ended.model_dump_json().encode())
+
+    def ended(self, key: RunKey) -> RunEnded | None:
+        """Return how a run ended; None if it did not, or the lane died before it could say."""
+        try:
+            return parse_document(RunEnded, self.ended_path(key).read_bytes())
+        except (OSError, DocumentError):
+            return None
+
+    # The environment as it was at start, for a lane that did not live to write how it ended
+
+    def remember_environment(self, record: bytes) -> None:
+        write_whole(self.folder / "environment.draft.json", record)
+
+    def remembered_environment(self) -> bytes | None:
+        try:
+            return (self.folder / "environment.draft.json").read_bytes()
+        except FileNotFoundError:
+            return None
+
+    # Segments
+
+    def segments(self) -> list[Segment]:
+        with self._guard:
+            return list(self._segments)
+
+    def has(self, path: str) -> bool:
+        """Return whether an item of this path is in a segment."""
+        with self._guard:
+            return path in self._cut_paths
+
+    def cut_bytes(self, prefix: str) -> int:
+        """Return how many bytes of items whose path begins so are in segments."""
+        with self._guard:
+            return sum(size for path, size in self._cut_paths.items() if path.startswith(prefix))
+
+    def count(self, prefix: str) -> int:
+        """Return how many items whose path begins so are in segments."""
+        with self._guard:
+            return sum(path.startswith(prefix) for path in self._cut_paths)
+
+    def cut(self, kind: SegmentClass, members: Iterable[Member], *, at: datetime) -> list[Segment]:
+        """Write items that are in no segment yet into as many segments as they need."""
+        with self._guard:
+            fresh = [member for member in members if member.path not in self._cut_paths]
+            batches = _batches(fresh, limit=self.state.segment_bytes)
+            cut = [self._written(kind, batch, at) for batch in batches]
+            return [segment for segment in cut if segment is not None]
+
+    def digests(self) -> list[SegmentDigest]:
+        """Return what a seal names: every segment but those that the store refused whole."""
+        return [
+            SegmentDigest(s.seq, s.sha256) for s in self.segments() if not s.refused_path.exists()
+        ]
+
+    def unsent(self) -> list[Segment]:
+        return [
+            segment
+            for segment in self.segments()
+            if not segment.receipt_path.exists() and not segment.refused_path.exists()
+        ]
+
+    def refusals(self) -> list[str]:
+        """Return why the store refused whole segments, each as a sentence."""
+        paths = [segment.refused_path for segment in self.segments()]
+        return [
+            f"{path.stem.removesuffix('.refused')}.zip: {path.read_text(encoding='utf-8').strip()}"
+            for path in paths
+            if path.exists()
+        ]
+
+    def receipts(self) -> list[Receipt]:
+        found = []
+        for segment in self.segments():
+            try:
+                found.append(parse_document(Receipt, segment.receipt_path.read_bytes()))
+            except (OSError, DocumentError):
+                continue
+        return found
+
+    def _written(
+        self, kind: SegmentClass, members: Sequence[Member], at: datetime
+    ) -> Segment | None:
+        seq = self._segments[-1].seq + 1 if self._segments else 1
+        path = self.folder / "segments" / f"{seq:06}.zip"
+        header = SegmentHeader(
+            project=self.plan.project,
+            plan=self.state.plan,
+            lane=self.state.lane,
+            attempt=self.state.attempt,
+            seq=seq,
+            class_=kind,
+            tested_sha=self.tested_sha,
+            created_at=at,
+        )
+        sizes = {member.path: member.size_bytes for member in members}
+        try:
+            written = write_segment(path, header, [(m.path, m.content) for m in members])
+        except (OSError, ArchiveError) as error:
+            raise SpoolError(
+                f"{path} cannot be written: {error}; make room there, then go on with "
+                f"`evalhub push {self.folder}`."
+            ) from None
+        if written.size_bytes > self.state.segment_bytes:
+            # Only one that holds a single large item: batches stay below the limit.
+            path.unlink()
+            self.left_out.append(
+                f"{members[0].path} has {written.size_bytes} bytes even when packed and is not sent; "
+                f"the store takes segments of at most {self.state.segment_bytes}."
+            )
+            return None
+        segment = Segment(seq, path, written.sha256)
+        self._segments.append(segment)
+        self._cut_paths.update(sizes)
+        return segment
+
+    @property
+    def tested_sha(self) -> str | None:
+        """The commit that the lane's arms run; a lane has only one."""
+        return self.plan.arm(self.lane.run_keys[0].arm).sha
+
+    def _read_segments(self) -> None:
+        for path in sorted((self.folder / "segments").glob("[0-9]*.zip")):
+            data = path.read_bytes()
+            try:
+                with zipfile.ZipFile(path) as archive:
+                    sizes = {i.filename: i.file_size for i in archive.infolist()}
+            except zipfile.BadZipFile:
+                raise InputError(
+                    f"{path} is damaged; copy the spool again from the machine that wrote it."
+                ) from None
+            sizes.pop(HEADER_PATH, None)
+            digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+            self._segments.append(Segment(int(path.stem), path, digest))
+            self._cut_paths.update(sizes)
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a spool folder for this process.
+
+    Raises:
+        InputError: if a living process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{folder} is in use by a running lane or push; wait for its end, "
+                "or name another --spool."
+            ) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def _disk_names(path: str) -> list[str]:
+    """Return the components of a path as a file system takes them: a long one is cut and numbered."""
+    return [
+        part
+        if len(part) <= _LONGEST_NAME
+        else f"{part[:_LONGEST_NAME]}.{hashlib.sha256(part.encode()).hexdigest()[:16]}"
+        for part in path.split("/")
+    ]
+
+
+def _batches(members: Sequence[Member], *, limit: int) -> Iterator[list[Member]]:
+    """Yield members in groups that fit one segment each, without two names that differ by case."""
+    batch: list[Member] = []
+    size = _OVERHEAD_BYTES
+    names: set[str] = set()
+    for member in members:
+        own = member.size_bytes + len(member.path) * 2 + _MEMBER_OVERHEAD_BYTES
+        if own > _LARGE_BYTES:
+            # Should the store refuse its archive, nothing else is refused with it.
+            yield [member]
+            continue
+        folded = member.path.casefold()
+        if batch and (size + own > limit or folded in names):
+            yield batch
+            batch, size, names = [], _OVERHEAD_BYTES, set()
+        batch.append(member)
+        size += own
+        names.add(folded)
+    if batch:
+        yield batch

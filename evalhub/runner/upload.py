@@ -1,0 +1,146 @@
+"""Sends a spool's segments in order, for as long as it takes, and keeps each receipt beside its segment."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+
+from evalhub.protocol.segments import Receipt
+from evalhub.runner.client import StoreRefusedError
+from evalhub.runner.documents import write_whole
+from evalhub.runner.errors import RunnerError, StoreUnreachableError
+from evalhub.runner.session import AttemptSession
+from evalhub.runner.spool import Segment, Spool
+
+_FIRST_DELAY_SECONDS = 0.5
+_LONGEST_DELAY_SECONDS = 30.0
+# What the store says of one segment; every other refusal is about the attempt and ends the upload.
+_OF_ONE_SEGMENT = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+    }
+)
+
+Report = Callable[[str], None]
+
+
+class OtherBytesError(RunnerError):
+    """The store has other bytes under a segment's number: two spools say that they are one attempt."""
+
+
+class Uploader:
+    """A thread that sends what a spool cuts. `report` hears in sentences of trouble and refusals."""
+
+    def __init__(self, spool: Spool, session: AttemptSession, *, report: Report) -> None:
+        self._spool = spool
+        self._session = session
+        self._report = report
+        self._changed = threading.Condition()
+        self._is_closing = False
+        self._is_idle = False
+        self.failure: RunnerError | None = None
+        """Why nothing more can be sent; None while there is hope."""
+        self._thread = threading.Thread(target=self._run, name="upload", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Say that there is something new in the spool."""
+        with self._changed:
+            self._is_idle = False
+            self._changed.notify_all()
+
+    def drain(self, seconds: float) -> bool:
+        """Wait until everything is sent; return whether it is, at the latest after `seconds`."""
+        until = time.monotonic() + seconds
+        self.wake()
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self.failure is not None or (self._is_idle and not self._spool.unsent()),
+                timeout=max(0.0, until - time.monotonic()),
+            )
+        return not self._spool.unsent()
+
+    def close(self) -> None:
+        """Stop sending; what is under way is left to the store."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._is_closing:
+            segment = next(iter(self._spool.unsent()), None)
+            if segment is None:
+                self._rest(None)
+                continue
+            try:
+                self._send(segment)
+                failures = 0
+            except StoreUnreachableError as error:
+                if failures == 0:
+                    self._report(f"{error} Evidence waits in {self._spool.folder}.")
+                failures += 1
+                self._rest(_delay(failures))
+            except RunnerError as error:
+                self._fail(error)
+                return
+
+    def _rest(self, seconds: float | None) -> None:
+        """Wait for news; with `seconds`, for that long at least, unless the upload is closed."""
+        with self._changed:
+            if self._is_closing:
+                return
+            if seconds is not None:
+                self._changed.wait_for(lambda: self._is_closing, timeout=seconds)
+                return
+            self._is_idle = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._is_closing or not self._is_idle)
+
+    def _fail(self, error: RunnerError) -> None:
+        with self._changed:
+            self.failure = error
+            self._changed.notify_all()
+        self._report(f"{error} Nothing more is sent; the evidence stays in {self._spool.folder}.")
+
+    def _send(self, segment: Segment) -> None:
+        sha256 = segment.sha256.removeprefix("sha256:")
+        try:
+            receipt = self._session.call(
+                lambda store: store.put_segment(
+                    self._session.attempt, segment.seq, segment.path, sha256=sha256
+                )
+            )
+        except StoreRefusedError as error:
+            self._refused(segment, error)
+            return
+        write_whole(segment.receipt_path, receipt.model_dump_json().encode())
+        self._tell(receipt)
+
+    def _refused(self, segment: Segment, error: StoreRefusedError) -> None:
+        if error.status == HTTPStatus.CONFLICT:
+            raise OtherBytesError(
+                f"{error} Segment {segment.seq} of {segment.path.parent.parent} is not what the store "
+                "has: send from the spool that was sent before, or run the lane again."
+            ) from None
+        if error.status not in _OF_ONE_SEGMENT:
+            raise error
+        write_whole(segment.refused_path, f"{error}\n".encode())
+        self._report(f"Segment {segment.seq} is refused as a whole and not sent again: {error}")
+
+    def _tell(self, receipt: Receipt) -> None:
+        for refused in receipt.refused:
+            self._report(
+                f"Refused as {refused.category} ({refused.code}): {refused.path}: {refused.detail}"
+            )
+
+
+def _delay(failures: int) -> float:
+    longest = min(_FIRST_DELAY_SECONDS * 2.0 ** (failures - 1), _LONGEST_DELAY_SECONDS)
+    # Jitter: lanes that lost the store together must not come back together.
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
