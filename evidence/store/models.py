@@ -24,7 +24,7 @@ class Segment(models.Model):
     receipt = models.JSONField()
     receipt_stored_at = models.DateTimeField(
         null=True,
-        help_text="When the receipt was written beside the object; a sweep writes absent ones.",
+        help_text="When a sweep saw the receipt beside the object; it writes absent ones.",
     )
 
     class Meta:

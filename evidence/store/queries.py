@@ -186,32 +186,36 @@ def segment_digests(attempt: Attempt) -> list[SegmentDigest]:
     return [SegmentDigest(*row) for row in rows]
 
 
-def run_key_owners(plan: Plan) -> Mapping[RunKey, str]:
-    """Return the name of the lane that owns each run key. Made once per plan, then kept."""
-    return _owners(plan.digest)
+class PlanFacts(NamedTuple):
+    """What intake and coverage ask of a plan again and again."""
+
+    owners: Mapping[RunKey, str]
+    """The name of the lane that owns each run key."""
+    commits: Mapping[str, str | None]
+    """The commit that each lane runs, by the lane's name."""
+    judged: frozenset[str]
+    """The plan's rubrics that a judge scores."""
+    measured: frozenset[str]
+    """The plan's rubrics that are read from results (`from: result`)."""
+
+
+def plan_facts(plan: Plan) -> PlanFacts:
+    """Return the facts of a plan. Made once and kept: a digest names them for good."""
+    return _facts_of(plan.digest)
 
 
 @lru_cache(maxsize=32)
-def _owners(digest: str) -> Mapping[RunKey, str]:
-    document = plans_queries.plan_document(plans_queries.plan_with_digest(digest))
-    return {key: lane.name for lane in document.lanes for key in lane.run_keys}
-
-
-def judged_rubrics(plan: Plan) -> frozenset[str]:
-    """Return the plan's rubrics that a judge scores."""
-    policy = plans_queries.policy_document(plan.policy)
-    names = plans_queries.plan_document(plan).rubrics
-    return frozenset(
-        n for n in names if n in policy.rubrics and policy.rubrics[n].source == "judge"
-    )
-
-
-def measured_rubrics(plan: Plan) -> frozenset[str]:
-    """Return the plan's rubrics that are read from results (`from: result`)."""
-    policy = plans_queries.policy_document(plan.policy)
-    names = plans_queries.plan_document(plan).rubrics
-    return frozenset(
-        n for n in names if n in policy.rubrics and policy.rubrics[n].source == "result"
+def _facts_of(digest: str) -> PlanFacts:
+    plan = plans_queries.plan_with_digest(digest)
+    document = plans_queries.plan_document(plan)
+    known = plans_queries.policy_document(plan.policy).rubrics
+    rubrics = [name for name in document.rubrics if name in known]
+    return PlanFacts(
+        owners={key: lane.name for lane in document.lanes for key in lane.run_keys},
+        # Registration has seen to it that a lane runs arms of one commit.
+        commits={lane.name: document.arm(lane.run_keys[0].arm).sha for lane in document.lanes},
+        judged=frozenset(name for name in rubrics if known[name].source == "judge"),
+        measured=frozenset(name for name in rubrics if known[name].source == "result"),
     )
 
 
@@ -244,7 +248,7 @@ def lane_coverage(lane: Lane, *, planned: PlannedLane) -> LaneCoverage:
 
 
 def _missing_of_runs(lane: Lane, planned: PlannedLane) -> dict[RunKey, list[str]]:
-    judged = judged_rubrics(lane.plan)
+    judged = plan_facts(lane.plan).judged
     runs = _counting_evidence(lane)
     first = {key: found[0] for key, found in runs.items()}
     missing = missing_run_evidence(planned, first, judged_rubrics=judged)

@@ -22,7 +22,6 @@ from evidence.store.operations.uploads import Upload, received_upload
 from evidence.store.storage import object_store
 from lanes.budget import operations as budget_operations
 from lanes.budget.operations import SettledCall, UnreadableCost
-from lanes.plans import queries as plans_queries
 from lanes.plans.models import Attempt
 from lanes.plans.operations import attempts as attempts_operations
 from lanes.plans.operations import lifecycle as lifecycle_operations
@@ -99,8 +98,7 @@ def _known(attempt: Attempt, seq: int, upload: Upload) -> Received | None:
 
 
 def _stored_object(attempt: Attempt, seq: int, upload: Upload) -> str:
-    if not Segment.objects.filter(attempt=attempt).exists():
-        objects.put_attempt_documents(attempt)
+    objects.put_attempt_documents(attempt)
     key = objects.segment_key(attempt, seq=seq, sha256=upload.sha256)
     upload.file.seek(0)
     object_store().put(key, upload.file)
@@ -109,17 +107,15 @@ def _stored_object(attempt: Attempt, seq: int, upload: Upload) -> str:
 
 def _expected(attempt: Attempt) -> Expected:
     lane, plan = attempt.lane, attempt.lane.plan
-    document = plans_queries.plan_document(plan)
-    planned = document.lane(lane.name)
+    facts = queries.plan_facts(plan)
     return Expected(
         project=plan.project.name,
         plan=plan.digest,
         lane=lane.name,
         attempt=attempt.key,
-        # Registration has seen to it that a lane runs arms of one commit.
-        tested_sha=document.arm(planned.run_keys[0].arm).sha,
+        tested_sha=facts.commits[lane.name],
         opened_at=attempt.opened_at,
-        owners=queries.run_key_owners(plan),
+        owners=facts.owners,
     )
 
 
@@ -160,7 +156,7 @@ def _recorded(
         _note_unknown(attempt, content.money, at=at)
         attempts_operations.touch_attempt(attempt, at=at)
         lifecycle_operations.bump_inputs(attempt.lane.plan, late=bool(decided.fresh))
-    receipts.store_receipt(segment, at=at)
+    receipts.store_receipt(segment)
     return Received(receipt, is_new=True)
 
 

@@ -20,13 +20,18 @@ def receipt_key(object_key: str) -> str:
 
 
 def put_attempt_documents(attempt: Attempt) -> None:
-    """Store `plan.json` and `attempt.json`, from which the store can be rebuilt."""
+    """Store `plan.json` and `attempt.json` where they are absent, so that the store can be rebuilt."""
+    store = object_store()
+    attempt_key = f"{_attempt_folder(attempt)}/attempt.json"
+    if store.exists(attempt_key):
+        return
     plan = attempt.lane.plan
     plan_key = f"{_plan_folder(plan)}/plan.json"
-    if not object_store().exists(plan_key):
-        object_store().put(plan_key, io.BytesIO(plan.document.encode()))
+    if not store.exists(plan_key):
+        store.put(plan_key, io.BytesIO(plan.document.encode()))
+    # Last: where it is, the plan is too.
     put_document(
-        f"{_attempt_folder(attempt)}/attempt.json",
+        attempt_key,
         {
             "attempt": attempt.key,
             "plan": plan.digest,

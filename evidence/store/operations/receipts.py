@@ -6,11 +6,11 @@ from datetime import datetime
 from evalhub.protocol.segments import Receipt
 from evidence.store.models import Segment
 from evidence.store.operations import objects
-from evidence.store.storage import StorageUnavailableError
+from evidence.store.storage import StorageUnavailableError, object_store
 
 logger = logging.getLogger(__name__)
 
-_RECEIPTS_AT_ONCE = 200
+_RECEIPTS_AT_ONCE = 500
 
 
 def receipt_of(segment: Segment) -> Receipt:
@@ -18,26 +18,31 @@ def receipt_of(segment: Segment) -> Receipt:
     return Receipt.model_validate(segment.receipt, strict=False)
 
 
-def store_receipt(segment: Segment, *, at: datetime) -> bool:
-    """Write a segment's receipt beside its object; False if the object store is away.
+def store_receipt(segment: Segment) -> None:
+    """Write a segment's receipt beside its object, unless the object store is away.
 
-    The receipt is true without it: the row is the fact, and the sweep comes back.
+    The receipt is true without it: the row is the fact, and the sweep comes back. That the object is
+    there is noted by the sweep, for many segments in one transaction.
     """
     try:
         objects.put_document(objects.receipt_key(segment.object_key), segment.receipt)
     except StorageUnavailableError as error:
         logger.warning("receipt left to its sweep: %s: %s", segment.object_key, error)
-        return False
-    Segment.objects.filter(pk=segment.pk).update(receipt_stored_at=at)
-    return True
 
 
 def sweep_receipts(*, at: datetime) -> int:
     """Write the receipts that are absent, oldest first; return how many were written."""
-    absent = Segment.objects.filter(receipt_stored_at__isnull=True).order_by("received_at", "pk")
+    unseen = Segment.objects.filter(receipt_stored_at__isnull=True).order_by("received_at", "pk")
+    stored: list[int] = []
     written = 0
-    for segment in absent[:_RECEIPTS_AT_ONCE]:
-        if not store_receipt(segment, at=at):
-            break
-        written += 1
+    try:
+        for segment in unseen[:_RECEIPTS_AT_ONCE]:
+            key = objects.receipt_key(segment.object_key)
+            if not object_store().exists(key):
+                objects.put_document(key, segment.receipt)
+                written += 1
+            stored.append(segment.pk)
+    except StorageUnavailableError as error:
+        logger.warning("receipts left to the next sweep: %s", error)
+    Segment.objects.filter(pk__in=stored).update(receipt_stored_at=at)
     return written

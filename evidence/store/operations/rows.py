@@ -223,7 +223,7 @@ def _judged_scores(calls: Iterable[JudgeCall]) -> Iterator[Score]:
 
 
 def _store_measured_scores(attempt: Attempt, runs: _Runs, accepted: Sequence[AcceptedItem]) -> None:
-    rubrics = queries.measured_rubrics(attempt.lane.plan)
+    rubrics = queries.plan_facts(attempt.lane.plan).measured
     _store_scores(
         Score(
             run=runs.by_key[item.item.run],
