@@ -26,7 +26,10 @@ def send(
 ) -> Answer:
     """Send one request below /api/v1; `body` is sent as JSON unless it is bytes already."""
     data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-    headers = {"Authorization": f"Bearer {secret}"} if secret is not None else {}
+    # Django's client leaves the type out where there is no body.
+    headers = {"Content-Type": content_type}
+    if secret is not None:
+        headers["Authorization"] = f"Bearer {secret}"
     response = Client(raise_request_exception=False).generic(
         method, f"/api/v1{path}", data, content_type=content_type, headers=headers
     )

@@ -89,7 +89,8 @@ def _notation(request: Request) -> Notation:
     notation = _NOTATIONS.get(media_type)
     if notation is None:
         raise UnsupportedNotationError(
-            f"The Content-Type was {media_type or 'absent'!r}; expected JSON or YAML."
+            f"The Content-Type was {repr(media_type) if media_type else 'absent'};"
+            " expected that of JSON or YAML."
         )
     return notation
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Case, F, Value, When
+from django.db.models import Case, F, PositiveIntegerField, Value, When
 
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
@@ -28,7 +28,7 @@ def bump_inputs(plan: Plan, *, late: bool = False) -> None:
     Plan.objects.filter(pk=plan.pk).update(
         **inputs,
         state=Case(is_concluded, default=F("state")),
-        generation=Case(is_next, default=F("generation")),
+        generation=Case(is_next, default=F("generation"), output_field=PositiveIntegerField()),
     )
     if plan.state == PlanState.CONCLUDED:
         enqueue_on_commit(TaskName.REFRESH_CHECK, plan_id=plan.pk)
