@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 
+from hypothesis import settings
+
 from evalhub.stats.rubric import Kind, MeanRubric, RunScore, RunStatus, Scale, TailRubric
 
+# Enough to find what is wrong, few enough for every commit; no deadline, as machines are shared.
+quick = settings(max_examples=40, deadline=None)
 UNIT = Scale(0.0, 1.0)
 
 
 def make_runs(
-    values: Sequence[float | None] | Sequence[Sequence[float | None]],
+    values: Sequence[float | Sequence[float | None] | None],
     *,
     digest: str = "sha256:one",
     prefix: str = "scenario",
@@ -17,7 +21,7 @@ def make_runs(
     """One scenario per entry; a list of lists gives several epochs. None is not judged."""
     runs = []
     for index, entry in enumerate(values):
-        epochs = entry if isinstance(entry, list | tuple) else [entry]
+        epochs = entry if isinstance(entry, Sequence) else [entry]
         for epoch, value in enumerate(epochs, start=1):
             missing = RunStatus.JUDGE_ERROR if value is None else status
             runs.append(RunScore(f"{prefix}-{index:04d}", digest, epoch, value, missing))

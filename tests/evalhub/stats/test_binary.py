@@ -17,6 +17,7 @@ from evalhub.stats.binary import (
     rate_test,
     wilson_interval,
 )
+from tests.evalhub.stats.make import quick
 
 counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -55,6 +56,7 @@ def test_newcombe_agrees_with_its_author(
     assert newcombe_interval(*baseline, *candidate) == pytest.approx((low, high), abs=5e-5)
 
 
+@quick
 @given(counts, counts)
 def test_newcombe_contains_the_difference_and_mirrors(
     one: tuple[int, int], other: tuple[int, int]
@@ -68,6 +70,7 @@ def test_newcombe_contains_the_difference_and_mirrors(
     assert interval == pytest.approx((-mirrored.high, -mirrored.low), abs=1e-12)
 
 
+@quick
 @given(counts)
 def test_wilson_stays_inside_and_contains_the_rate(count: tuple[int, int]) -> None:
     passed, trials = count
@@ -135,6 +138,7 @@ def test_rate_test_keeps_its_size(n_b: int, n_c: int, largest: float) -> None:
     assert size.max() == pytest.approx(largest, abs=0.0015)
 
 
+@quick
 @given(counts, counts)
 def test_pooled_z_mirrors_and_is_finite(one: tuple[int, int], other: tuple[int, int]) -> None:
     forward, backward = pooled_z(*one, *other), pooled_z(*other, *one)
@@ -155,6 +159,7 @@ def test_mcnemar_counts_only_pairs_that_changed() -> None:
     assert mcnemar(3, 3).midp <= 1
 
 
+@quick
 @given(st.integers(0, 60), st.integers(0, 60))
 def test_mcnemar_is_symmetric_and_midp_is_smaller(worse: int, better: int) -> None:
     result = mcnemar(worse, better)

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalhub.stats.clusters import clustered_mean, design_effect
+from tests.evalhub.stats.make import quick
 
 
 def test_clustered_mean_agrees_with_inspect_ai() -> None:
@@ -42,6 +43,7 @@ def test_design_effect_falls_back_to_the_runs_where_nothing_varies() -> None:
     assert design_effect([0, 0], runs=[5, 2]) == 5.0
 
 
+@quick
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=20))
 def test_design_effect_lies_between_one_and_the_runs(passes: list[int]) -> None:
     assert 1.0 <= design_effect(passes, runs=[5] * len(passes)) <= 5.0

@@ -12,7 +12,7 @@ from evalhub.stats.comparison import MeanComparison, compare_means
 from evalhub.stats.paired import paired_t
 from evalhub.stats.reasons import Reason, Verdict
 from evalhub.stats.rubric import Design, Direction, RunScore, RunStatus, Sampling, Scale
-from tests.evalhub.stats.make import make_binary, make_continuous, make_plain_runs, make_runs
+from tests.evalhub.stats.make import make_binary, make_continuous, make_plain_runs, make_runs, quick
 from tests.evalhub.stats.test_welch import SLEEP_FIRST, SLEEP_SECOND
 
 BASELINE = [0.5 + 0.02 * index for index in range(20)]
@@ -269,7 +269,7 @@ def test_a_regression_that_survives_the_best_case_is_robust() -> None:
         make_runs(BASELINE), make_runs([None, *shifted(0.3)[1:]]), rubric=make_continuous()
     )
     many_gaps = compare_means(
-        make_runs(BASELINE), make_runs([None] * 10 + shifted(0.1)[10:]), rubric=make_continuous()
+        make_runs(BASELINE), make_runs([*[None] * 10, *shifted(0.1)[10:]]), rubric=make_continuous()
     )
     unscaled = compare_means(
         make_runs(BASELINE),
@@ -312,7 +312,8 @@ def test_single_binary_runs_on_one_suite_are_mcnemars() -> None:
     assert result.paired is not None
     assert result.paired.test == "mcnemar_midp"
     assert result.p == pytest.approx(mcnemar(12, 2).midp)
-    assert (result.verdict, result.delta) == (Verdict.REGRESSION, pytest.approx(-0.2))
+    assert result.verdict is Verdict.REGRESSION
+    assert result.delta == pytest.approx(-0.2)
     assert result.unpaired.test == "pooled_z"
 
 
@@ -340,7 +341,8 @@ def test_unpaired_binary_runs_are_two_rates() -> None:
 
     assert result.unpaired.test == "pooled_z"
     assert result.ci95 == pytest.approx(newcombe_interval(400, 500, 350, 500))
-    assert (result.verdict, result.delta) == (Verdict.REGRESSION, pytest.approx(-0.1))
+    assert result.verdict is Verdict.REGRESSION
+    assert result.delta == pytest.approx(-0.1)
     assert result.p_floor is not None
     assert result.p_floor < 0.05
     assert result.equivalent is False
@@ -369,11 +371,13 @@ def test_binary_epochs_are_clustered() -> None:
         [float(p) for p in passes_b], [5] * 10, [float(p) for p in passes_c], [5] * 10
     )
 
-    assert (result.unpaired.test, result.unpaired.p) == ("rao_scott_z", pytest.approx(direct.p))
+    assert result.unpaired.test == "rao_scott_z"
+    assert result.unpaired.p == pytest.approx(direct.p)
     assert result.unpaired.deff == pytest.approx(direct.deff)
     rates = [[count / 5 for count in passes] for passes in (passes_b, passes_c)]
     assert result.paired is not None
-    assert (result.paired.test, result.p) == ("paired_t", pytest.approx(paired_t(*rates).p))
+    assert result.paired.test == "paired_t"
+    assert result.p == pytest.approx(paired_t(*rates).p)
 
 
 def test_a_violation_rate_is_compared_as_its_complement() -> None:
@@ -383,7 +387,8 @@ def test_a_violation_rate_is_compared_as_its_complement() -> None:
         make_runs([0.0] * 45 + [1.0] * 5), make_runs([0.0] * 25 + [1.0] * 25), rubric=rubric
     )
 
-    assert (result.verdict, result.delta) == (Verdict.REGRESSION, pytest.approx(-0.4))
+    assert result.verdict is Verdict.REGRESSION
+    assert result.delta == pytest.approx(-0.4)
     assert (result.mean_baseline, result.mean_candidate) == pytest.approx((0.1, 0.5))
     assert result.below_floor
 
@@ -434,6 +439,7 @@ def test_batch_noise_of_five_nights_widens_the_interval() -> None:
 scores = st.lists(st.one_of(st.none(), st.floats(), st.integers(0, 1).map(float)), max_size=30)
 
 
+@quick
 @given(scores, scores, st.sampled_from(["continuous", "unscaled", "binary", "lower"]))
 def test_no_input_makes_a_number_that_is_none(
     before: list[float | None], after: list[float | None], kind: str
@@ -458,6 +464,7 @@ def test_no_input_makes_a_number_that_is_none(
     assert np.all(np.isfinite(numbers))
 
 
+@quick
 @given(st.lists(st.floats(0, 1), min_size=5, max_size=25), st.randoms())
 def test_order_of_runs_changes_nothing(values: list[float], mix: random.Random) -> None:
     baseline = make_runs(values)
@@ -470,6 +477,7 @@ def test_order_of_runs_changes_nothing(values: list[float], mix: random.Random) 
     assert compare_means(baseline[::-1], mixed, rubric=rubric) == forward
 
 
+@quick
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=10, max_size=25))
 def test_verdicts_mirror(pairs: list[tuple[float, float]]) -> None:
     first, second = make_runs([b for b, _ in pairs]), make_runs([c for _, c in pairs])
@@ -481,6 +489,7 @@ def test_verdicts_mirror(pairs: list[tuple[float, float]]) -> None:
     assert (forward.verdict is Verdict.REGRESSION) == (backward.verdict is Verdict.IMPROVEMENT)
 
 
+@quick
 @given(st.floats(0, 0.4), st.floats(0, 0.4))
 def test_a_larger_drop_is_never_judged_milder(one: float, other: float) -> None:
     order = [Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.IMPROVEMENT]

@@ -8,7 +8,7 @@ from evalhub.stats.comparison import compare_tails
 from evalhub.stats.exceedance import exceedance
 from evalhub.stats.reasons import Reason, Verdict
 from evalhub.stats.rubric import Direction, RunScore, RunStatus, Sampling
-from tests.evalhub.stats.make import make_runs, make_tail
+from tests.evalhub.stats.make import make_runs, make_tail, quick
 
 
 def spread(n: int, *, factor: float = 1.0) -> list[float]:
@@ -162,6 +162,7 @@ def test_higher_is_better_has_its_tail_below() -> None:
 times = st.lists(st.one_of(st.none(), st.floats(), st.integers(0, 5).map(float)), max_size=50)
 
 
+@quick
 @given(times, times)
 def test_no_input_makes_a_tail_without_a_number(
     before: list[float | None], after: list[float | None]
@@ -173,6 +174,7 @@ def test_no_input_makes_a_tail_without_a_number(
     assert result.verdict is not Verdict.IMPROVEMENT
 
 
+@quick
 @given(st.lists(st.floats(0, 100), min_size=20, max_size=60), st.randoms())
 def test_order_of_runs_changes_no_tail(values: list[float], mix: random.Random) -> None:
     runs = make_runs(values)

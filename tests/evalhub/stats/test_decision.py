@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from evalhub.stats.decision import Decision, decide
 from evalhub.stats.reasons import Reason, Verdict, may_be_neutral
+from tests.evalhub.stats.make import quick
 
 
 def ruled(delta: float, *, p: float, lower: float | None, mde: float | None = 0.03) -> Decision:
@@ -44,6 +45,7 @@ def test_inconclusive_says_whether_more_data_would_help() -> None:
     assert ruled(0.0, p=0.9, lower=None, mde=0.02).reasons == (Reason.BORDERLINE,)
 
 
+@quick
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 0.5))
 def test_a_larger_floor_never_makes_a_regression(delta: float, p: float, lower_gap: float) -> None:
     def verdict(floor: float) -> Verdict:

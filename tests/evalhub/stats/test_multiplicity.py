@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalhub.stats.multiplicity import benjamini_hochberg, holm
+from tests.evalhub.stats.make import quick
 
 # Benjamini and Hochberg (1995), section 3.2: fifteen p of a myocardial infarction trial.
 THROMBOLYSIS = [
@@ -23,6 +24,7 @@ def test_holm_agrees_with_r() -> None:
     assert holm([0.01, 0.02, 0.03, 0.04]) == pytest.approx([0.04, 0.06, 0.06, 0.06])
 
 
+@quick
 @given(probabilities)
 def test_corrections_never_lower_a_p_and_keep_their_order(p: list[float]) -> None:
     for adjusted in (holm(p), benjamini_hochberg(p)):
@@ -31,6 +33,7 @@ def test_corrections_never_lower_a_p_and_keep_their_order(p: list[float]) -> Non
         assert ranked == sorted(ranked)
 
 
+@quick
 @given(probabilities)
 def test_holm_is_stricter_than_benjamini_and_hochberg(p: list[float]) -> None:
     pairs = zip(holm(p), benjamini_hochberg(p), strict=True)

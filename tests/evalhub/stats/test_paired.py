@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from evalhub.stats.paired import BatchNoise, batch_noise, paired_t
 from evalhub.stats.welch import Edge, equivalence
+from tests.evalhub.stats.make import quick
 from tests.evalhub.stats.test_welch import SLEEP_FIRST, SLEEP_SECOND
 
 CLINIC_FIRST = [
@@ -92,6 +93,7 @@ def test_paired_t_needs_two_pairs() -> None:
         paired_t([0.5], [0.4, 0.3])
 
 
+@quick
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=2, max_size=30))
 def test_paired_t_changes_sign_with_the_arms(pairs: list[tuple[int, int]]) -> None:
     first, second = [float(b) for b, _ in pairs], [float(c) for _, c in pairs]

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalhub.stats import quantiles
+from tests.evalhub.stats.make import quick
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60)
 
@@ -49,6 +50,7 @@ def test_harrell_davis_weighs_all_values() -> None:
     assert quantiles.harrell_davis([1.0, 2.0, 3.0, 4.0, 5.0], 0.5) == pytest.approx(3.0)
 
 
+@quick
 @given(values)
 def test_estimates_lie_inside_the_sample(sample: list[float]) -> None:
     for estimate in (quantiles.quantile(sample, 0.95), quantiles.harrell_davis(sample, 0.95)):

@@ -14,6 +14,7 @@ from tests.evalhub.stats.make import (
     make_plain_runs,
     make_runs,
     make_tail,
+    quick,
 )
 
 # The content of a decision record that the statistics own.
@@ -76,6 +77,7 @@ def test_tail_record_holds_the_tests() -> None:
     }
 
 
+@quick
 @given(scores, scores)
 def test_records_are_json_and_repeat_exactly(
     before: list[float | None], after: list[float | None]

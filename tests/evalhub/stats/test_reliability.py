@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from itertools import product
 
 import pytest
@@ -6,6 +7,7 @@ from hypothesis import strategies as st
 
 from evalhub.stats import reliability
 from evalhub.stats.reliability import JudgedRun
+from tests.evalhub.stats.make import quick
 
 # Shrout and Fleiss (1979), table 2: six targets, four judges.
 SHROUT_FLEISS = [
@@ -34,7 +36,7 @@ PURITY = [
 ]
 
 
-def judged(cells: list[list[list[float]]]) -> list[JudgedRun]:
+def judged(cells: Sequence[Sequence[Sequence[float]]]) -> list[JudgedRun]:
     return [
         JudgedRun(str(scenario), str(run), value)
         for scenario, runs in enumerate(cells)
@@ -137,6 +139,7 @@ def test_flip_rate_counts_disagreeing_pairs() -> None:
         reliability.flip_rate([1, 1], judged=[3])
 
 
+@quick
 @given(st.floats(0.01, 0.99), st.integers(1, 20))
 def test_more_repeats_are_more_reliable(icc: float, repeats: int) -> None:
     fewer = reliability.spearman_brown(icc, repeats=repeats)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalhub.stats.rubric import Direction, Scale
-from tests.evalhub.stats.make import make_binary, make_continuous, make_tail
+from tests.evalhub.stats.make import make_binary, make_continuous, make_tail, quick
 
 LOWER = Direction.LOWER_IS_BETTER
 
@@ -55,6 +55,7 @@ def test_goodness_limits_put_the_worst_first() -> None:
     assert make_continuous(scale=None).goodness_limits is None
 
 
+@quick
 @given(st.floats(0, 1))
 def test_goodness_undoes_itself(value: float) -> None:
     for rubric in (make_binary(direction=LOWER), make_continuous(direction=LOWER), make_binary()):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from evalhub.stats.rubric import Direction, RunScore, RunStatus, Scale
 from evalhub.stats.scores import Unit, baseline_noise, mean_arm, tail_arm
-from tests.evalhub.stats.make import make_binary, make_continuous, make_plain_runs, make_runs
+from tests.evalhub.stats.make import make_binary, make_continuous, make_plain_runs, make_runs, quick
 
 
 def test_all_runs_of_a_scenario_count_whatever_their_attempt() -> None:
@@ -87,6 +87,7 @@ def test_a_tail_keeps_the_time_that_a_crash_took() -> None:
     assert arm.missing_runs == 2
 
 
+@quick
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1)), max_size=40), st.randoms())
 def test_order_of_runs_changes_no_digit(rows: list[tuple[str, float]], mix: random.Random) -> None:
     runs = [RunScore(name, "d", 1, value) for name, value in rows]

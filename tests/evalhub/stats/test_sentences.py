@@ -68,7 +68,7 @@ def test_missing_evidence_is_named() -> None:
     )
     other = compare_means(runs, make_runs(BASELINE, prefix="other"), rubric=rubric)
     assert sentence(other, name="x") == "x: only 0 scenarios can be compared, and it takes 5."
-    gappy = compare_means(runs, make_runs([None] * 5 + shifted(0.0)[5:]), rubric=rubric)
+    gappy = compare_means(runs, make_runs([*[None] * 5, *shifted(0.0)[5:]]), rubric=rubric)
     assert sentence(gappy, name="x") == "x: too many scores are missing."
     short = compare_tails(runs[:5], runs[:5], rubric=make_tail())
     assert "fewer than 20" in sentence(short, name="x")

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalhub.stats.trend import YEARLY_LIMIT, bernoulli_cusum, clean_rate
+from tests.evalhub.stats.make import quick
 
 
 def test_cusum_accumulates_the_log_likelihood_ratio() -> None:
@@ -25,6 +26,7 @@ def test_cusum_alarms_once_the_yearly_limit_is_reached() -> None:
     assert path.statistic[path.alarm] >= YEARLY_LIMIT > path.statistic[path.alarm - 1]
 
 
+@quick
 @given(st.lists(st.integers(0, 10), min_size=1, max_size=40))
 def test_cusum_rises_with_each_lost_match(matches: list[int]) -> None:
     fewer = [max(0, count - 1) for count in matches]

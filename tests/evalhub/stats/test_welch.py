@@ -13,6 +13,7 @@ from evalhub.stats.welch import (
     welch,
     welch_from_summaries,
 )
+from tests.evalhub.stats.make import quick
 
 # Student (1908), as datasets::sleep in R: extra hours of sleep with two drugs.
 SLEEP_FIRST = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
@@ -133,6 +134,7 @@ def test_welch_with_one_constant_arm_has_the_other_arms_freedom() -> None:
     assert test.df == pytest.approx(5.0)
 
 
+@quick
 @given(samples, samples)
 def test_welch_changes_sign_with_the_arms(first: list[float], second: list[float]) -> None:
     forward, backward = welch(first, second), welch(second, first)
@@ -141,6 +143,7 @@ def test_welch_changes_sign_with_the_arms(first: list[float], second: list[float
     assert forward.delta == pytest.approx(-(backward.delta or 0.0), abs=1e-9)
 
 
+@quick
 @given(samples, samples)
 def test_welch_is_always_finite(first: list[float], second: list[float]) -> None:
     test = welch(first, second)
@@ -151,6 +154,7 @@ def test_welch_is_always_finite(first: list[float], second: list[float]) -> None
     assert 0 <= test.p <= 1
 
 
+@quick
 @given(samples, st.floats(0.001, 1e3))
 def test_welch_sees_more_when_the_shift_grows(values: list[float], shift: float) -> None:
     near = welch(values, [value - shift for value in values])
