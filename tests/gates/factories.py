@@ -1,7 +1,6 @@
 """Typed factories for plans with scores: whole lanes delivered through the real intake."""
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -20,13 +19,13 @@ from lanes.plans.operations.lifecycle import close_plan
 from lanes.projects.models import Project
 from tests.evidence.factories import ndjson, result_bytes, run_keys, seal_attempt, send_members
 from tests.lanes.factories import (
+    BASE_SHA,
     NOW,
-    POLICY,
     make_attempt,
-    make_plan,
     make_policy,
     make_project,
-    scenario_document,
+    plan_document,
+    register,
 )
 
 Json = dict[str, Any]
@@ -37,7 +36,7 @@ CATEGORIES = ("disputes", "orders", "refunds")
 SCENARIOS = [(f"{category}-{i:02d}", category) for category in CATEGORIES for i in range(8)]
 """24 scenarios in three categories, so three lanes of eight."""
 
-BASE_SHA, NEXT_SHA = "0" * 40, "1" * 40
+NEXT_SHA = "1" * 40
 
 RUBRICS: Json = {
     "correctness": {
@@ -124,17 +123,24 @@ def make_scored_plan(
     scenarios: Sequence[tuple[str, str]] = tuple(SCENARIOS),
     event: str = "pull_request",
     lane: Json | None = None,
+    edit: Callable[[Json], None] | None = None,
     **fields: Any,
 ) -> Plan:
-    """Register a plan of one clean arm, with a lane for each category."""
-    return make_plan(
+    """Register a plan of one clean arm, with a lane for each category; `edit` changes its document."""
+    policy = plan_queries.current_policy(project)
+    assert policy is not None
+    document = plan_document(
         project,
+        policy_digest=policy.digest,
         epochs=epochs,
         scenarios=scenarios,
         source={"tested_sha": sha, "head_sha": sha, "event": event},
         lane={"expects": {"run": ["result", "judge"], "lane": []}, **(lane or {})},
         **{"rubrics": sorted(RUBRICS), "stages": STAGES, **fields},
     )
+    if edit is not None:
+        edit(document)
+    return register(document, project=project)
 
 
 def deliver(
@@ -207,7 +213,10 @@ def concluded(plan: Plan, *, at: datetime = NOW) -> Conclusion:
 
 
 def make_baseline(
-    project: Project, tell: Teller | None = None, *, kind: BaselineKind = BaselineKind.ROLLING,
+    project: Project,
+    tell: Teller | None = None,
+    *,
+    kind: BaselineKind = BaselineKind.ROLLING,
     **fields: Any,
 ) -> Baseline:
     """Run a plan of the base commit, conclude it, and adopt it by name."""
@@ -246,11 +255,3 @@ def verdict(conclusion: Conclusion, **wanted: object) -> Json:
 def codes(conclusion: Conclusion) -> dict[str, Json]:
     """Return the findings by code."""
     return {row["code"]: row for row in conclusion.content["findings"]}
-
-
-def copied(document: Json) -> Json:
-    copy: Json = json.loads(json.dumps(document))
-    return copy
-
-
-__all__ = ["POLICY", "scenario_document"]

@@ -79,6 +79,7 @@ def title_of(judgment: Judgment, evaluation: Evaluation) -> str:
         *(_DATA_WORDS[reason] for reason in judgment.data_reasons),
         *(_counted(f) for f in light),
         *_weak(gating, judgment),
+        *_left_out(gating, judgment),
     ]
     return _cut("; ".join(parts), LONGEST_TITLE)
 
@@ -170,6 +171,11 @@ def _weak(gating: Sequence[Judged], judgment: Judgment) -> list[str]:
     weak = [one for one in weak if one.name not in judgment.fold.evidence]
     rubrics = sorted({_name(one) for one in weak})
     return [f"too little data to decide {_listed(rubrics)}"] if rubrics else []
+
+
+def _left_out(gating: Sequence[Judged], judgment: Judgment) -> list[str]:
+    names = sorted({_name(one) for one in gating if one.name in judgment.left_out})
+    return [f"{_listed(names)}: no breach seen, safety not shown"] if names else []
 
 
 def _scenarios(outcome: MeanComparison) -> str:
