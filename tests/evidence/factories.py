@@ -92,6 +92,7 @@ def run_keys(attempt: Attempt) -> list[RunKey]:
 def make_segment(
     attempt: Attempt,
     members: Mapping[str, bytes],
+    /,
     *,
     seq: int = 1,
     class_: str | None = None,

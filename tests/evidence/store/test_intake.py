@@ -1,5 +1,6 @@
 """Receiving segments: what is kept, what is counted, what is answered again."""
 
+import io
 import json
 
 import pytest
@@ -237,6 +238,34 @@ def test_digest_that_is_absent_malformed_or_wrong_keeps_nothing(
     assert list(object_store().keys()) == []
     assert not Segment.objects.exists()
     assert not Refusal.objects.exists()
+
+
+class BrokenStream(io.BytesIO):
+    """A connection that is reset once its bytes have come."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        chunk = super().read(size)
+        if not chunk:
+            raise ConnectionResetError
+        return chunk
+
+
+@pytest.mark.parametrize("stream", [io.BytesIO, BrokenStream])
+def test_upload_that_ends_early_keeps_nothing(stream: type[io.BytesIO]) -> None:
+    attempt = make_attempt()
+    data = make_segment(attempt, {"lane/logs/agent.1.log": b"started\n"})
+
+    with pytest.raises(uploads.UploadIncompleteError, match=f"{len(data)} of the {len(data) + 1}"):
+        intake.receive_segment(
+            attempt,
+            1,
+            stream=stream(data),
+            length=len(data) + 1,
+            content_digest=content_digest(data),
+            at=NOW,
+        )
+
+    assert list(object_store().keys()) == []
 
 
 def test_put_attempt_documents_again_changes_nothing() -> None:
