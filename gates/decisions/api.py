@@ -52,7 +52,7 @@ def _undecided(digest: str, decision: Decision) -> dict[str, object]:
 
 
 def _seconds(text: str) -> int:
-    if not text.isdecimal() or int(text) > LONGEST_WAIT_SECONDS:
+    if not (text.isascii() and text.isdecimal()) or int(text) > LONGEST_WAIT_SECONDS:
         raise InvalidWaitError(
             f"wait was {text[:40]!r}; expected whole seconds from 0 to {LONGEST_WAIT_SECONDS}."
         )

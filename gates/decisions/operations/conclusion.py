@@ -43,7 +43,7 @@ def conclude(
         [draft.judged for draft in evaluation.gating],
         protected=_is_protected(evaluation),
     )
-    return _stored(evaluation, judged, at=at, also=also)
+    return store_conclusion(evaluation, judged, at=at, also=also)
 
 
 def _on(plan: Plan, inputs_version: int) -> Conclusion | None:
@@ -55,13 +55,14 @@ def _is_protected(evaluation: Evaluation) -> bool:
     return evaluation.policy.inconclusive.for_event(event) == "action_required"
 
 
-def _stored(
+def store_conclusion(
     evaluation: Evaluation,
     judged: Judgment,
     *,
     at: datetime,
     also: Callable[[Conclusion], None] | None,
 ) -> Conclusion | None:
+    """Store an evaluation and what it means in one transaction; nothing if the inputs moved."""
     content = content_of(evaluation, judged, at=at)
     plan, seen = evaluation.plan, evaluation.plan.inputs_version
     with transaction.atomic():
