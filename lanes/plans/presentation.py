@@ -3,8 +3,6 @@
 import json
 from datetime import datetime
 
-from pydantic import Field
-
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.scalars import Record, rfc3339
 from lanes.plans import queries
@@ -13,8 +11,6 @@ from lanes.plans.models import Attempt, Plan
 
 class _NoContent(Record):
     """A body that says nothing."""
-
-    nothing: None = Field(default=None, exclude=True)
 
 
 def expect_no_content(body: bytes) -> None:
@@ -28,7 +24,7 @@ def expect_no_content(body: bytes) -> None:
 
 
 def plan_slice(plan: Plan, lane: str) -> dict[str, object]:
-    """Return the plan's document with one lane and the scenarios that it runs, and nothing else less."""
+    """Return the plan's document without the other lanes and the scenarios that only they run."""
     document: dict[str, object] = json.loads(plan.document)
     planned = queries.plan_document(plan).lane(lane)
     wanted = {key.scenario for key in planned.run_keys}
@@ -63,8 +59,8 @@ def plan_row(plan: Plan) -> dict[str, object]:
     }
 
 
-def lane_rows(plan: Plan) -> list[dict[str, object]]:
-    """Return the plan's lanes, each with its newest attempt."""
+def lane_rows(plan: Plan, *, only: str | None = None) -> list[dict[str, object]]:
+    """Return the plan's lanes, or `only` one of them, each with its newest attempt."""
     newest = queries.newest_attempts(plan)
     return [
         {
@@ -75,6 +71,7 @@ def lane_rows(plan: Plan) -> list[dict[str, object]]:
             "attempt": _attempt_row(newest[lane.name]),
         }
         for lane in queries.lanes_of(plan)
+        if only in {None, lane.name}
     ]
 
 

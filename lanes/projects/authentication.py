@@ -24,9 +24,6 @@ class Bearer:
     token: Token
     is_authenticated: bool = True
 
-    def get_username(self) -> str:
-        return self.token.name
-
 
 class TokenAuthentication(BaseAuthentication):
     """Read `Authorization: Bearer …`; a request without a good token goes no further.
@@ -40,9 +37,6 @@ class TokenAuthentication(BaseAuthentication):
             # A lane token's use shows in its attempt; writing it here too would cost each segment.
             operations.touch_token(token, at=timezone.now())
         return Bearer(token), token
-
-    def authenticate_header(self, request: Request) -> str:
-        return "Bearer"
 
 
 def _token_of(request: Request) -> Token:

@@ -22,6 +22,9 @@ from lanes.projects import queries as projects_queries
 from lanes.projects.authentication import bearer_token, require_attempt, require_scope
 from lanes.projects.models import Scope
 
+# The answer holds a secret.
+_NOT_KEPT = {"Cache-Control": "no-store"}
+
 
 class AttemptsEndpoint(APIView):
     """`POST /api/v1/plans/<digest>/lanes/<lane>/attempts`: open the next attempt of a lane."""
@@ -46,7 +49,7 @@ class AttemptsEndpoint(APIView):
             budget_microusd=allocation.limit_microusd if allocation is not None else None,
             heartbeat_seconds=settings.HEARTBEAT_SECONDS,
         )
-        return Response(answer.model_dump(mode="json"), status=201)
+        return Response(answer.model_dump(mode="json"), status=201, headers=_NOT_KEPT)
 
 
 class AttemptTokenEndpoint(APIView):
@@ -68,7 +71,7 @@ class AttemptTokenEndpoint(APIView):
             expires_in=settings.LANE_TOKEN_SECONDS,
             expires_at=lane_token.expires_at,
         )
-        return Response(answer.model_dump(mode="json"), status=201)
+        return Response(answer.model_dump(mode="json"), status=201, headers=_NOT_KEPT)
 
 
 class HeartbeatEndpoint(APIView):

@@ -16,7 +16,7 @@ from lanes.plans.models import Plan
 from lanes.plans.operations import lifecycle, registration
 from lanes.projects import queries as projects_queries
 from lanes.projects.authentication import bearer_token, require_any_scope, require_scope
-from lanes.projects.models import Scope
+from lanes.projects.models import Scope, Token
 
 _MOST_LISTED = 100
 # Whoever registers plans looks for the one that this workflow run has already.
@@ -67,20 +67,14 @@ class PlanEndpoint(APIView):
 
     def get(self, request: Request, digest: str) -> Response:
         plan = queries.plan_with_digest(digest)
-        token = bearer_token(request)
-        if token.attempt is not None:
-            attempt = queries.attempt_with_key(token.attempt)
-            if attempt.lane.plan_id != plan.pk:
-                raise ForbiddenError(
-                    f"The token is the lane token of {token.attempt}, of another plan."
-                )
-            document = presentation.plan_slice(plan, attempt.lane.name)
-        else:
+        lane = _lane_of(bearer_token(request), plan)
+        if lane is None:
             require_any_scope(request, *_READERS, project=plan.project)
             document = json.loads(plan.document)
-        answer = _listed(request, plan)
-        answer["lanes"] = presentation.lane_rows(plan)
-        return Response({**answer, "document": document})
+        else:
+            document = presentation.plan_slice(plan, lane)
+        lanes = presentation.lane_rows(plan, only=lane)
+        return Response({**_listed(request, plan), "lanes": lanes, "document": document})
 
 
 class CloseEndpoint(APIView):
@@ -92,6 +86,16 @@ class CloseEndpoint(APIView):
         presentation.expect_no_content(request.body)
         lifecycle.close_plan(plan, actor=projects_queries.actor_of(request), at=timezone.now())
         return Response(_listed(request, queries.plan_with_digest(digest)))
+
+
+def _lane_of(token: Token, plan: Plan) -> str | None:
+    """Return the plan's lane that a lane token is for; None for a token of another kind."""
+    if token.attempt is None:
+        return None
+    lane = queries.attempt_with_key(token.attempt).lane
+    if lane.plan_id != plan.pk:
+        raise ForbiddenError(f"The token is the lane token of {token.attempt}, of another plan.")
+    return lane.name
 
 
 def _refuse_unknown_parameters(request: Request) -> None:

@@ -20,6 +20,8 @@ from lanes.plans.models import PolicyVersion, SuiteVersion
 from lanes.projects import operations as projects_operations
 from lanes.projects.models import Project
 
+_DEEPEST = 64
+
 
 class Notation(StrEnum):
     """How a document was written down."""
@@ -180,10 +182,7 @@ _PlainLoader.yaml_implicit_resolvers = {
 
 def _yaml(body: bytes) -> object:
     try:
-        for event in yaml.parse(body, Loader=yaml.CSafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                # A few lines of aliases can stand for gigabytes.
-                raise _yaml_error(event, f"the alias *{event.anchor}", "the text itself")
+        _check_events(body)
         document: object = yaml.load(body, Loader=_PlainLoader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         if isinstance(error, DocumentError):
@@ -192,6 +191,19 @@ def _yaml(body: bytes) -> object:
             [Fault("", f"not YAML ({_first_line(error)})", "a YAML document")]
         ) from None
     return document
+
+
+def _check_events(body: bytes) -> None:
+    depth = 0
+    for event in yaml.parse(body, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            # A few lines of aliases can stand for gigabytes.
+            raise _yaml_error(event, f"the alias *{event.anchor}", "the text itself")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            # libyaml's loader calls itself for each level and does not survive thousands.
+            raise _yaml_error(event, f"more than {_DEEPEST} levels", "a document less deep")
 
 
 def _yaml_error(place: yaml.Node | yaml.Event, got: str, expected: str) -> DocumentError:

@@ -63,6 +63,7 @@ def register_plan(body: bytes, *, token: Token, at: datetime) -> Registration:
         InvalidDocumentError: if the body is no plan, with every fault.
         ForbiddenError: if the token belongs to another project.
         PlanRefusedError: with every reason against the plan.
+        PoolCannotCoverError: if a running lane took the pool's last money in this very moment.
     """
     document = read_document(plan_documents.Plan, body, what="plan")
     plan = parse_document(plan_documents.Plan, document.text)
@@ -71,13 +72,9 @@ def register_plan(body: bytes, *, token: Token, at: datetime) -> Registration:
             f"The plan's project is {plan.project}; the token belongs to {token.project.name}.",
             fix="Use a token of the plan's project.",
         )
-    existing = Plan.objects.filter(digest=document.digest).exists()
-    if not existing:
-        try:
-            return _register(document, plan, token=token, at=at)
-        except budget_operations.PoolCannotCoverError as error:
-            raise PlanRefusedError(list(_pool_refusals(error.shortfalls, plan))) from None
-    return Registration(queries.plan_with_digest(document.digest), created=False)
+    if Plan.objects.filter(digest=document.digest).exists():
+        return Registration(queries.plan_with_digest(document.digest), created=False)
+    return _register(document, plan, token=token, at=at)
 
 
 @transaction.atomic

@@ -285,6 +285,7 @@ def test_lane_token_reads_its_own_slice() -> None:
     sliced = PlanDocument.model_validate_json(json.dumps(answer.body["document"]))
     assert [lane.name for lane in sliced.lanes] == ["ordinary-1"]
     assert [scenario.id for scenario in sliced.scenarios] == ["order-lookup"]
+    assert [lane["name"] for lane in answer.body["lanes"]] == ["ordinary-1"]
     assert sliced.policy_digest == queries.plan_document(plan).policy_digest
 
 
@@ -353,7 +354,9 @@ def test_project_of_a_list_must_be_the_tokens() -> None:
         ("GET", f"/plans/{UNKNOWN}"),
         ("POST", f"/plans/{UNKNOWN}/close"),
         ("POST", f"/plans/{UNKNOWN}/lanes/ordinary-1/attempts"),
+        ("POST", "/attempts/%00/token"),
         ("GET", f"/plans?before={UNKNOWN}"),
+        ("GET", "/plans?before=%00"),
         ("GET", "/plans/sha256:abc"),
     ],
 )
@@ -377,6 +380,19 @@ def test_plan_of_another_project_stays_closed(method: str, suffix: str) -> None:
     assert_problem(answer, 403, "forbidden")
     plan.refresh_from_db()
     assert (plan.state, plan.closed_at) == ("REGISTERED", None)
+
+
+def test_names_with_nul_are_of_nothing() -> None:
+    plan = factories.make_plan()
+    secret = secret_of(plan.project)
+
+    suite = send("GET", f"/projects/{plan.project.name}/suite?name=%00", secret=secret)
+    lane = send("POST", f"/plans/{plan.digest}/lanes/%00/attempts", secret=secret)
+    plans = send("GET", "/plans?suite=%00", secret=secret)
+
+    assert_problem(suite, 404, "not-found")
+    assert_problem(lane, 404, "not-found")
+    assert (plans.status, plans.body) == (200, {"plans": []})
 
 
 # Close

@@ -73,7 +73,9 @@ def test_yaml_dates_stay_text() -> None:
         ("- a\n- b", "expected"),
         ("", "expected"),
         ("a: 1\n---\nb: 2", "not YAML"),
-        ("[" * 100_000, "not YAML"),
+        ("[" * 65 + "]" * 65, "more than 64 levels in line 1"),
+        ("[" * 100_000 + "]" * 100_000, "levels|nesting depth"),
+        ("- " * 100_000 + "a", "more than 64 levels in line 1"),
     ],
 )
 def test_yaml_that_is_no_policy_is_named(text: str, told: str) -> None:
@@ -137,9 +139,12 @@ def test_putting_the_current_version_again_changes_nothing() -> None:
     project = factories.make_project()
     factories.make_suite(project)
     factories.make_suite(project, at=NOW + timedelta(hours=1))
+    factories.make_policy(project)
+    factories.make_policy(project, at=NOW + timedelta(hours=1))
 
     assert SuiteVersion.objects.get().current_since == NOW
-    assert AuditEntry.objects.filter(action="suite.put").count() == 1
+    assert PolicyVersion.objects.get().current_since == NOW
+    assert AuditEntry.objects.filter(action__in=["suite.put", "policy.put"]).count() == 2
 
 
 def test_suites_of_two_names_are_both_current() -> None:

@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
+from django.test import RequestFactory
 
 from evalhub.web.errors import ForbiddenError, NotFoundError
 from lanes.projects import operations, queries
@@ -49,6 +50,28 @@ def test_create_project_refuses_a_name_that_is_none(name: str) -> None:
         )
 
     assert Project.objects.count() == 0
+
+
+def test_create_project_refuses_an_empty_branch() -> None:
+    with pytest.raises(InvalidProjectError, match="default branch was ''"):
+        operations.create_project(
+            "acme/agent", repository_id=None, default_branch="", checks_for_unverified=False, at=NOW
+        )
+
+
+def test_project_is_found_by_its_name() -> None:
+    project = factories.make_project("acme/agent")
+
+    assert queries.project_named("acme/agent") == project
+    with pytest.raises(NotFoundError, match="no project 'acme/agents'"):
+        queries.project_named("acme/agents")
+
+
+def test_audit_names_a_person_by_the_name_they_sign_in_with(rf: RequestFactory) -> None:
+    request = rf.get("/")
+    request.user = factories.make_user("ada")
+
+    assert queries.actor_of(request) == "user:ada"
 
 
 def test_create_project_refuses_a_name_or_repository_that_is_taken() -> None:
@@ -147,6 +170,7 @@ def test_member_sees_own_projects_and_superuser_all() -> None:
 
     assert list(queries.projects_of(ada)) == [mine]
     assert list(queries.projects_of(root)) == [mine, other]
+    assert queries.role_of(root, other) is Role.MAINTAINER
 
 
 def test_require_role_hides_the_project_from_strangers() -> None:
@@ -166,3 +190,4 @@ def test_disabled_superuser_has_no_role() -> None:
 
     assert queries.role_of(root, factories.make_project()) is None
     assert not queries.projects_of(root).exists()
+    assert not queries.projects_of(AnonymousUser()).exists()
