@@ -16,7 +16,7 @@ from uuid import UUID
 import httpx
 from django.conf import settings
 
-_TIMEOUT_SECONDS = 10
+TIMEOUT_SECONDS = 10.0
 # What GitHub asks for when it limits without saying for how long.
 _LEAST_PAUSE = timedelta(seconds=60)
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -79,6 +79,7 @@ class GitHub:
 
     client: httpx.Client
     at: datetime
+    timeout_seconds: float
 
     def create(self, repository: str, body: Mapping[str, object]) -> Outcome:
         """Create a check run. GitHub makes a second one if it is asked twice."""
@@ -120,7 +121,7 @@ class GitHub:
         try:
             response = self.client.request(method, path, **content)  # type: ignore[arg-type]
         except httpx.TimeoutException:
-            return Unknown(f"GitHub did not answer within {_TIMEOUT_SECONDS} seconds.")
+            return Unknown(f"GitHub did not answer within {self.timeout_seconds:g} seconds.")
         except httpx.TransportError as error:
             return Unknown(f"GitHub could not be reached: {error}.")
         if response.is_success:
@@ -129,7 +130,7 @@ class GitHub:
 
 
 @contextmanager
-def connection(*, at: datetime) -> Iterator[GitHub]:
+def connection(*, at: datetime, timeout_seconds: float) -> Iterator[GitHub]:
     """Open a connection with the credentials of the settings."""
     headers = {
         "Accept": "application/vnd.github+json",
@@ -142,10 +143,10 @@ def connection(*, at: datetime) -> Iterator[GitHub]:
     with httpx.Client(
         base_url=settings.GITHUB_API_URL,
         headers=headers,
-        timeout=_TIMEOUT_SECONDS,
+        timeout=timeout_seconds,
         trust_env=not is_near,
     ) as client:
-        yield GitHub(client, at)
+        yield GitHub(client, at, timeout_seconds)
 
 
 def _check_run(run: Mapping[str, object]) -> CheckRun:

@@ -18,7 +18,7 @@ from gates.checks import github, queries
 from gates.checks.github import CheckRun, Delivered, GitHub, NotOurs, RateLimited, Refused, Unknown
 from gates.checks.models import Check
 
-# Longer than the six requests of one delivery, each of them at its time-out.
+# Longer than the requests of one delivery take, each of them at its time-out.
 _CLAIM = timedelta(seconds=120)
 _FIRST_PAUSE = timedelta(seconds=5)
 _LONGEST_PAUSE = timedelta(minutes=10)
@@ -31,7 +31,9 @@ class Sent(NamedTuple):
     github_id: int | None
 
 
-def deliver_check(check: Check, *, at: datetime) -> None:
+def deliver_check(
+    check: Check, *, at: datetime, timeout_seconds: float = github.TIMEOUT_SECONDS
+) -> None:
     """Send the check if it is due, until GitHub has its newest version or something is in the way.
 
     Safe to call at any time and by several at once: only one of them sends. Without credentials
@@ -41,7 +43,7 @@ def deliver_check(check: Check, *, at: datetime) -> None:
         _note_absent_credentials(check)
         return
     while (claimed := _claimed(check, at=at)) is not None:
-        with github.connection(at=at) as hub:
+        with github.connection(at=at, timeout_seconds=timeout_seconds) as hub:
             sent = _sent(claimed, hub)
         _record(claimed, sent, at=at)
 
