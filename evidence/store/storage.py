@@ -9,6 +9,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
@@ -226,11 +227,14 @@ class S3Store:
 
     def open(self, key: str) -> BinaryIO:
         _checked(key)
-        file = tempfile.SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115 - the caller's
         try:
-            answer = self._client.get_object(Bucket=self.bucket, Key=key)
-            for chunk in answer["Body"].iter_chunks(_CHUNK):
-                file.write(chunk)
+            body = self._client.get_object(Bucket=self.bucket, Key=key)["Body"]
+            with closing(body), ExitStack() as on_failure:
+                file = tempfile.SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115 - the caller's
+                on_failure.callback(file.close)
+                for chunk in body.iter_chunks(_CHUNK):
+                    file.write(chunk)
+                on_failure.pop_all()
         except (BotoCoreError, ClientError) as error:
             raise _failure(error, key) from error
         file.seek(0)

@@ -5,6 +5,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from evalhub.protocol.canonical import bytes_digest
 from evalhub.protocol.paths import ItemKind, run_folder
+from evalhub.web.errors import NotFoundError
 from evidence.store import queries
 from evidence.store.models import Item, Refusal
 from evidence.store.storage import ObjectMissingError, object_store
@@ -174,7 +175,7 @@ def test_run_is_found_with_all_around_it(
 
     assert shown == f"{run.plan.project.name} ordinary-1 #1"
 
-    with pytest.raises(queries.NotFoundError, match="no run 0"):
+    with pytest.raises(NotFoundError, match="no run 0"):
         queries.run_with_id(0)
 
 

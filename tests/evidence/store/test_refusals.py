@@ -289,7 +289,7 @@ def test_segment_made_long_before_its_attempt_is_stale(minutes: int, accepted: i
         ("seq", 7),
     ],
 )
-def test_segment_for_another_address_is_refused_whole(field: str, value: object) -> None:
+def test_segment_for_another_address_is_refused_whole(field: str, value: Any) -> None:
     attempt = make_attempt()
     data = make_segment(
         attempt, {f"{folder_of(attempt)}/result.json": result_bytes()}, **{field: value}
