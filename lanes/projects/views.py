@@ -26,8 +26,8 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         if request.user.is_authenticated:
             return redirect(destination)
-        return _sign_in_page(request, SignInForm(), destination, status=200)
-    form = SignInForm(request.POST)
+        return _sign_in_page(request, SignInForm(label_suffix=""), destination, status=200)
+    form = SignInForm(request.POST, label_suffix="")
     user = _user_of(request, form)
     if user is None:
         if not form.errors:

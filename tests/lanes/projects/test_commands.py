@@ -5,6 +5,7 @@ import json
 
 import pytest
 from django.core.management import CommandError, call_command
+from pytest_django import Settings
 
 from lanes.projects import queries
 from lanes.projects.models import Project
@@ -45,10 +46,12 @@ def test_create_project_says_that_the_name_is_taken() -> None:
         output_of("create_project", "acme/agent")
 
 
-def test_sign_in_link_prints_an_address() -> None:
+def test_sign_in_link_prints_an_address(settings: Settings) -> None:
+    settings.PUBLIC_URL = "https://evalhub.example"
+
     url = json.loads(output_of("sign_in_link", "--json"))["url"]
 
-    assert url.startswith("http://127.0.0.1:8123/sign-in/link/")
+    assert url.startswith("https://evalhub.example/sign-in/link/")
     assert url.endswith("/")
 
 
