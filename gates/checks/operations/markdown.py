@@ -13,7 +13,9 @@ LARGEST_BYTES = 65_535
 """What GitHub takes in a summary or text. Documented as characters, enforced in bytes."""
 _LONGEST_NAME = 200
 _BREAK = "\u200b"
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!~$^-])")
+_SPECIAL = re.compile(r"([\\`*_\[\]~$])")
+# What makes a list, a heading or a rule of a line, behind a list's own mark too.
+_LINE_MARK = re.compile(r"^([-+#=]|\d+(?=[.)]))")
 _LINKED = re.compile(r"(@|#|:(?=//)|www(?=\.)|\bGH(?=-))", re.IGNORECASE)
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
@@ -38,10 +40,16 @@ def prose(text: str) -> str:
     r"""Return a sentence with names from outside in it as text without any markup or link.
 
     >>> print(prose("[a](b) <img> | c"))
-    \[a\]\(b\) &lt;img&gt; ¦ c
+    \[a\](b) &lt;img&gt; ¦ c
     """
     broken = _LINKED.sub(rf"\1{_BREAK}", _one_line(text, longest=2000))
-    return _SPECIAL.sub(r"\\\1", broken).translate(_ENTITIES)
+    escaped = _SPECIAL.sub(r"\\\1", broken).translate(_ENTITIES)
+    return _LINE_MARK.sub(_unmarked, escaped)
+
+
+def _unmarked(mark: re.Match[str]) -> str:
+    # A digit cannot be escaped; behind an invisible break it begins no line.
+    return f"{_BREAK}{mark[0]}" if mark[0].isdecimal() else f"\\{mark[0]}"
 
 
 def row(*cells: str) -> str:

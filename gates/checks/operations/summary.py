@@ -84,7 +84,7 @@ def _summary_lines(one: Concluded) -> list[str]:
         *_listed([prose(sentence) for sentence in content["sentences"]]),
         *_titled("Coverage", table(_COVERAGE_HEAD, [_lane(row) for row in content["coverage"]])),
         *_titled("Judges", _listed([_spend(content)])),
-        *_titled("Isolation", _listed([_claim(claim) for claim in content["isolation"]])),
+        *_titled("Isolation", _listed(_isolation(content["isolation"]))),
     ]
 
 
@@ -171,7 +171,7 @@ def _sizes(n: Content) -> str:
 def _lane(row: Content) -> list[str]:
     kind = "" if row["required"] else f" ({prose(row['kind'])})"
     counts = ("planned", "measured", "unmeasured", "missing", "refused")
-    return [f"{code(row['lane'])}{kind}", *(str(row[c]) for c in counts), prose(row["state"])]
+    return [f"{code(row['lane'])}{kind}", *(str(row[c]) for c in counts), _words(row["state"])]
 
 
 def _finding(finding: Content) -> str:
@@ -192,13 +192,28 @@ def _spend(content: Content) -> str:
     return f"The judges cost {spent}."
 
 
+def _isolation(claims: Sequence[Content]) -> list[str]:
+    """Return what stands between success and the plan one by one, the rest by state."""
+    quiet = {
+        state: [code(claim["resource"]) for claim in claims if claim["state"] == state]
+        for state in ("proven", "not_claimed")
+    }
+    return [
+        *(_claim(claim) for claim in claims if claim["state"] not in quiet),
+        *(f"{_words(state)}: {', '.join(names)}" for state, names in quiet.items() if names),
+    ]
+
+
 def _claim(claim: Content) -> str:
-    state = prose(claim["state"].replace("_", " "))
     offences = [
         f"{' and '.join(code(lane) for lane in offence['lanes'])} {prose(offence['detail'])}"
         for offence in claim["offences"][:_NAMED_SUBJECTS]
     ]
-    return f"{code(claim['resource'])}: {state}{': ' if offences else ''}{'; '.join(offences)}"
+    return f"{_words(claim['state'])}: {code(claim['resource'])}: {'; '.join(offences)}"
+
+
+def _words(stored: str) -> str:
+    return prose(stored.replace("_", " ").lower())
 
 
 def _number(value: float | None) -> str:

@@ -32,7 +32,15 @@ HOSTILE = [
     "\\",
     "trailing\\",
     "",
-    "\x00\x1b[31m",
+    "\x07\x1b[31m",
+    "- item",
+    "+ item",
+    "1. item",
+    "2) item",
+    "# heading",
+    "===",
+    "---",
+    "> quote",
 ]
 # CommonMark with HTML let through, and the tables and strikethrough of GitHub. What GitHub makes of
 # bare addresses, mentions and issues afterwards is looked for in the text.
@@ -78,6 +86,10 @@ def test_any_text_keeps_a_table_whole(text: str) -> None:
     assert html.count("<tr>") == 2
     assert html.count("<td>") == 2
     assert "<a" not in html
+
+
+def test_control_characters_vanish() -> None:
+    assert code("a\x00b\x1b[31m") == "`a b [31m`"
 
 
 def test_harmless_names_are_written_as_they_are() -> None:
