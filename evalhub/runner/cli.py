@@ -5,6 +5,7 @@ Commands are imported when they are called: `evalhub --help` must not pay for an
 
 import os
 import sys
+import threading
 import traceback
 from argparse import REMAINDER, RawDescriptionHelpFormatter
 from collections.abc import Sequence
@@ -45,6 +46,9 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code. No traceback reaches a user."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        # This process is a command's own: what a thread of it meets is told in a sentence, too.
+        threading.excepthook = _thread_failed
     try:
         return _dispatched(arguments)
     except RunnerError as error:
@@ -62,11 +66,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(f"{place}{error.strerror or error}.")
         return _failed_at(error)
     except Exception as error:  # noqa: BLE001 - the last line of defence: a person gets a sentence
-        complain(
-            f"evalhub met something that it did not foresee ({type(error).__name__}: {error}); "
-            "run it again with EVALHUB_DEBUG=1 to see where, and report that."
-        )
-        return _failed_at(error)
+        return _unforeseen(error)
+
+
+def _thread_failed(failure: threading.ExceptHookArgs) -> None:
+    if failure.exc_value is not None:
+        _unforeseen(failure.exc_value)
+
+
+def _unforeseen(error: BaseException) -> int:
+    reason = " ".join(str(error).split())
+    complain(
+        f"evalhub met something that it did not foresee ({type(error).__name__}: {reason}); "
+        "run it again with EVALHUB_DEBUG=1 to see where, and report that."
+    )
+    return _failed_at(error)
 
 
 def _failed_at(error: BaseException) -> int:

@@ -32,8 +32,6 @@ from evalhub.runner.simulator.child import RunningSimulator, SimulatorError, sta
 from evalhub.runner.spool import LaneState, Member, Spool, held
 from evalhub.runner.stopping import Stop
 
-SIMULATORS = ("evalhub.payments",)
-
 _TICK_SECONDS = 0.2
 # The least that a finished lane waits for a store that is away; else the rest of its own time.
 _LEAST_PATIENCE_SECONDS = 60.0

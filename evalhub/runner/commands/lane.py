@@ -6,12 +6,13 @@ from argparse import REMAINDER
 from pathlib import Path
 
 from evalhub.protocol.plan import Plan, PlannedLane
+from evalhub.runner.commands.plan_flags import SIMULATORS
 from evalhub.runner.connection import connected
 from evalhub.runner.console import complain
 from evalhub.runner.delivery_words import show_delivery
 from evalhub.runner.documents import Loaded, as_document, parsed, read_file
 from evalhub.runner.errors import InputError
-from evalhub.runner.lane import SIMULATORS, LaneRequest, run_lane
+from evalhub.runner.lane import LaneRequest, run_lane
 from evalhub.runner.options import add_command, wants_json
 
 DEFAULT_SPOOL = Path(".evalhub/spool")

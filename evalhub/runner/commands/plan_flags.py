@@ -22,7 +22,10 @@ from evalhub.runner.documents import (
 from evalhub.runner.errors import InputError
 from evalhub.runner.importers.results import FORMATS, READERS, ImportRequest, read_inputs
 from evalhub.runner.planning import ArmChoice, PlanRequest
+from evalhub.runner.simulator import seeding
 from evalhub.runner.sources import source_of
+
+SIMULATORS = ("evalhub.payments",)
 
 _SOURCE_FLAGS = (
     "event",
@@ -107,7 +110,9 @@ def _add_evidence_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--rubric", action="append", metavar="NAME", help="default: the policy's")
     group.add_argument("--stages", type=Path, metavar="FILE", help="[{rubric, stage, fingerprint}]")
     group.add_argument("--tier", choices=TIERS)
-    group.add_argument("--simulator-name", metavar="NAME")
+    group.add_argument("--simulator", choices=SIMULATORS, help="the world of each lane")
+    group.add_argument("--simulator-seed", type=int, default=1, metavar="N")
+    group.add_argument("--simulator-name", metavar="NAME", help="a simulator of another maker")
     group.add_argument("--simulator-build", metavar="DIGEST")
     group.add_argument("--simulator-seed-digest", metavar="DIGEST")
     group.add_argument("--guard", action="append", default=[], metavar="NAME=EXPECTED:OBSERVED")
@@ -273,6 +278,13 @@ def _guards(options: argparse.Namespace) -> list[JsonObject]:
 
 
 def _simulator(options: argparse.Namespace) -> JsonObject | None:
+    if options.simulator is not None:
+        world = seeding.seeded_world(options.simulator_seed)
+        return {
+            "name": seeding.NAME,
+            "build": seeding.build_digest(),
+            "seed_digest": world.digest(),
+        }
     if options.simulator_name is None and options.simulator_build is None:
         return None
     if options.simulator_name is None or options.simulator_build is None:

@@ -28,6 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wait", type=int, default=0, metavar="SECONDS", help="wait that long for a conclusion"
     )
+    parser.add_argument(
+        "--categories", action="store_true", help="show the verdict of every category, too"
+    )
     parser.set_defaults(handler=verdict)
 
 
@@ -37,7 +40,7 @@ def verdict(options: argparse.Namespace) -> int:
     if wants_json(options):
         say_json(answer)
     elif answer.get("conclusion") is not None:
-        say(conclusion_text(answer))
+        say(conclusion_text(answer, with_categories=options.categories))
     if answer.get("conclusion") is None:
         complain(
             f"Plan {options.digest} is {answer.get('state', 'open')} and not decided yet; "
@@ -64,13 +67,19 @@ def _conclusion(store: Store, digest: str, *, seconds: int) -> JsonObject:
             return answer.document
 
 
-def conclusion_text(content: JsonObject) -> str:
-    """Return a conclusion for a person: title, sentences, verdicts in a table, findings."""
+def conclusion_text(content: JsonObject, *, with_categories: bool = False) -> str:
+    """Return a conclusion for a person: title, sentences, verdicts in a table, findings.
+
+    Without `with_categories`, of the verdicts by category only those that are worse.
+    """
     lines = [f"{str(content['conclusion']).upper()}: {content.get('title', '')}", ""]
     lines += [f"  {sentence}" for sentence in content.get("sentences", [])]
     verdicts = content.get("verdicts", [])
-    if verdicts:
-        lines += ["", table(_HEADERS, [_verdict_row(row) for row in verdicts])]
+    shown = [row for row in verdicts if with_categories or _is_for_everyone(row)]
+    if shown:
+        lines += ["", table(_HEADERS, [_verdict_row(row) for row in shown])]
+    if len(shown) < len(verdicts):
+        lines.append(f"{len(verdicts) - len(shown)} more by category: --categories")
     findings = content.get("findings", [])
     lines += ["", *_finding_lines(findings)] if findings else []
     spend, unknown = content.get("spend_microusd"), content.get("unknown_cost_calls")
@@ -84,6 +93,10 @@ _HEADERS = ("rubric", "arm", "against", "verdict", "effect", "95 % interval", "m
 _MOST_SUBJECTS = 10
 
 
+def _is_for_everyone(row: JsonObject) -> bool:
+    return row.get("category") is None or row["verdict"] == "REGRESSION"
+
+
 def _verdict_row(row: JsonObject) -> list[object]:
     category = row.get("category")
     return [
@@ -94,9 +107,16 @@ def _verdict_row(row: JsonObject) -> list[object]:
         _number(row.get("delta"), sign="+"),
         _interval(row.get("ci95")),
         _number(row.get("mde")),
-        row.get("n"),
+        _counts(row.get("n")),
         ", ".join(map(str, row.get("reasons") or [])) or None,
     ]
+
+
+def _counts(n: JsonObject | None) -> str | None:
+    """Return how many scenarios a verdict rests on: pairs, or the baseline's and the candidate's."""
+    if not n:
+        return None
+    return f"{n['pairs']} pairs" if n.get("pairs") else f"{n.get('b')} and {n.get('c')}"
 
 
 def _number(value: float | None, *, sign: str = "") -> str | None:
