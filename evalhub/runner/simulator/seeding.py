@@ -87,7 +87,7 @@ def orders() -> list[Order]:
             number=f"A-{1001 + index}",
             # Coprime to the number of customers: each has two orders, in different statuses.
             email=CUSTOMERS[index * 7 % len(CUSTOMERS)][1],
-            status=_STATUSES[index % len(_STATUSES)],
+            status=_STATUSES[(index + index // len(CUSTOMERS)) % len(_STATUSES)],
             currency=("usd", "eur", "usd", "jpy", "gbp")[index % 5],
         )
         for index in range(ORDER_COUNT)
