@@ -10,7 +10,14 @@ from evalhub.protocol.policy import Policy
 from evalhub.stats.reasons import Reason
 from gates.verdicts.models import BaselineKind
 from gates.verdicts.queries import baselines
-from gates.verdicts.queries.sides import Member, Side, environments, gating_keys, same_arm
+from gates.verdicts.queries.sides import (
+    Member,
+    Side,
+    advisory_keys,
+    environments,
+    gating_keys,
+    same_arm,
+)
 from lanes.plans import queries as plan_queries
 from lanes.plans.models import Plan
 
@@ -44,6 +51,17 @@ class Adopted(NamedTuple):
 def candidate_arms(document: PlanDocument) -> list[Arm]:
     """Return the arms that are judged: not a baseline, with run keys that count for the gate."""
     return [a for a in document.arms if not a.is_baseline and gating_keys(document, a.name)]
+
+
+def shown_arms(document: PlanDocument) -> list[Arm]:
+    """Return the arms that only advisory lanes run: compared and shown, never judged."""
+    return [
+        arm
+        for arm in document.arms
+        if not arm.is_baseline
+        and not gating_keys(document, arm.name)
+        and advisory_keys(document, arm.name)
+    ]
 
 
 def adopted_for(

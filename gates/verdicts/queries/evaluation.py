@@ -22,6 +22,7 @@ from gates.verdicts.queries.comparators import (
     candidate_arms,
     comparators,
     plans_of,
+    shown_arms,
 )
 from gates.verdicts.queries.comparisons import Context, Judged, advisory, confirmed, judged
 from gates.verdicts.queries.evidence import Evidence, evidence_of
@@ -96,6 +97,8 @@ class _Loaded(NamedTuple):
     """What was read in one consistent go."""
 
     found: list[tuple[Arm, list[Comparator]]]
+    shown: list[tuple[Arm, list[Comparator]]]
+    """Arms that are compared without being judged."""
     evidence: Evidence
     own_evidence: Digest
     digests: dict[tuple[int, ...], Digest]
@@ -134,7 +137,7 @@ def evaluate(plan: Plan) -> Evaluation:
     isolation = _isolation(plan, document, policy, attempts)
     spend = budget.spend_of_plan(plan.digest)
     findings = [
-        *gather.coverage_findings(plan, document, lanes),
+        *gather.coverage_findings(plan, document, loaded.evidence, lanes=lanes),
         *_evidence_findings(plan, context),
         *_suite_findings(loaded.found),
         *gather.isolation_findings(isolation),
@@ -147,7 +150,7 @@ def evaluate(plan: Plan) -> Evaluation:
         isolation=tuple(isolation),
         coverage=tuple(lanes),
         drafts=tuple(_draft(one, plan, digests=loaded.digests) for one in verdicts),
-        advisory=tuple(_advisory(loaded.found, context)),
+        advisory=tuple(_advisory([*loaded.found, *loaded.shown], context)),
         attempts=tuple(attempts),
         spend=spend,
         choices=tuple(_choices(loaded.adopted)),
@@ -177,11 +180,11 @@ def _loaded(plan: Plan, document: PlanDocument, policy: Policy) -> _Loaded:
     for _ in range(_TRIES):
         own_evidence = evidence_digest([plan.pk])
         adopted = adopted_for(plan, document, policy, evidence_digest=own_evidence)
-        found = [
-            (arm, comparators(plan, document, arm, adopted=adopted))
-            for arm in candidate_arms(document)
-        ]
-        involved = {plan.pk, *plans_of(chain.from_iterable(c for _, c in found))}
+        found, shown = (
+            [(arm, comparators(plan, document, arm, adopted=adopted)) for arm in arms]
+            for arms in (candidate_arms(document), shown_arms(document))
+        )
+        involved = {plan.pk, *plans_of(chain.from_iterable(c for _, c in [*found, *shown]))}
         before = _versions(involved)
         evidence = evidence_of(involved)
         digests: dict[tuple[int, ...], Digest] = {(plan.pk,): evidence_digest([plan.pk])}
@@ -189,7 +192,7 @@ def _loaded(plan: Plan, document: PlanDocument, policy: Policy) -> _Loaded:
             side_digest(comparator.candidate, digests)
             side_digest(comparator.baseline, digests)
         if _versions(involved) == before and digests[plan.pk,] == own_evidence:
-            return _Loaded(found, evidence, own_evidence, digests, adopted)
+            return _Loaded(found, shown, evidence, own_evidence, digests, adopted)
     raise EvidenceMovedError(f"The evidence of {plan.digest} changed while it was being read.")
 
 

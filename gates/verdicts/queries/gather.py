@@ -85,12 +85,12 @@ def coverage(
 
 
 def coverage_findings(
-    plan: Plan, document: PlanDocument, lanes: Sequence[LaneCoverage]
+    plan: Plan, document: PlanDocument, evidence: Evidence, *, lanes: Sequence[LaneCoverage]
 ) -> list[Finding]:
     """Return what required lanes owe: run keys, expected evidence, measurements, seals."""
     required = [lane for lane in lanes if lane.required]
     owed = _missing_subjects(plan)
-    quarantined = _only_in_quarantine(plan, document)
+    quarantined = _only_in_quarantine(plan, document, evidence)
     return [
         *finding(
             Code.MISSING,
@@ -290,17 +290,30 @@ def _missing_subjects(plan: Plan) -> list[str]:
     return subjects
 
 
-def _only_in_quarantine(plan: Plan, document: PlanDocument) -> list[str]:
-    """Return the paths of planned runs that came, were refused, and lie nowhere accepted."""
+class _Lost(NamedTuple):
+    """A refused path of a planned run, and the attempt that sent it."""
+
+    lane: str
+    path: str
+    attempt_number: int
+    key: RunKey
+
+
+def _only_in_quarantine(plan: Plan, document: PlanDocument, evidence: Evidence) -> list[str]:
+    """Return the paths of planned runs that came, were refused, and lie nowhere accepted.
+
+    A later attempt that brought a result for the run key has made up for it.
+    """
     owned = {lane.name: set(lane.run_keys) for lane in required_lanes(document)}
     rows = Refusal.objects.filter(plan=plan, attempt__lane__is_required=True).exclude(
         category__in=[Category.UNEXPECTED, Category.DUPLICATE]
     )
-    refused: dict[tuple[str, str], RunKey] = {}
-    for lane, path in rows.values_list("attempt__lane__name", "path"):
-        key = _counted_run(path)
-        if key is not None and key in owned.get(lane, ()):
-            refused[lane, path] = key
+    refused = [
+        _Lost(lane, path, number, key)
+        for lane, path, number in rows.values_list("attempt__lane__name", "path", "attempt__number")
+        for key in [_counted_run(path)]
+        if key is not None and key in owned.get(lane, ())
+    ]
     if not refused:
         return []
     accepted = set(
@@ -308,10 +321,14 @@ def _only_in_quarantine(plan: Plan, document: PlanDocument) -> list[str]:
             "attempt__lane__name", "path"
         )
     )
-    lost = {place: key for place, key in refused.items() if place not in accepted}
     return [
-        str(key) if parse_path(path).kind is ItemKind.RESULT else path
-        for (_, path), key in lost.items()
+        str(one.key) if parse_path(one.path).kind is ItemKind.RESULT else one.path
+        for one in refused
+        if (one.lane, one.path) not in accepted
+        and not any(
+            run.outcome is not None and run.attempt_number > one.attempt_number
+            for run in evidence.of(plan.pk, one.key)
+        )
     ]
 
 

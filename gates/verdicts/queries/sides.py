@@ -101,18 +101,18 @@ def advisory_scenarios(document: PlanDocument) -> set[str]:
 
 
 def environments(document: PlanDocument, arm: str) -> frozenset[Environment]:
-    """Return the environments of the required lanes that run an arm."""
+    """Return the environments of the required lanes that run an arm; of all lanes, if none is."""
+    running = [lane for lane in document.lanes if any(key.arm == arm for key in lane.run_keys)]
     found = set()
-    for lane in required_lanes(document):
-        if any(key.arm == arm for key in lane.run_keys):
-            simulator = lane.environment.simulator
-            found.add(
-                Environment(
-                    lane.environment.tier,
-                    None if simulator is None else simulator.name,
-                    None if simulator is None else simulator.build,
-                )
+    for lane in [lane for lane in running if lane.is_required] or running:
+        simulator = lane.environment.simulator
+        found.add(
+            Environment(
+                lane.environment.tier,
+                None if simulator is None else simulator.name,
+                None if simulator is None else simulator.build,
             )
+        )
     return frozenset(found)
 
 

@@ -1,5 +1,6 @@
 """What a plan means, from evidence that came through the real intake."""
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -36,6 +37,7 @@ from tests.gates.factories import (
     verdict,
     verdicts,
 )
+from tests.gates.verdicts.test_isolation import make_environment
 from tests.lanes.factories import BASE_SHA, NOW, lane_document, make_attempt
 
 pytestmark = pytest.mark.django_db
@@ -401,6 +403,23 @@ def test_required_evidence_that_lies_only_in_quarantine_is_missing() -> None:
     assert codes(conclusion)["malformed"]["subjects"] == [f"ordinary-3: {second_part}"]
 
 
+def test_later_attempt_makes_up_for_evidence_in_quarantine() -> None:
+    project = make_gated_project()
+    make_baseline(project)
+    plan = make_scored_plan(project)
+    run_lanes(plan, steady("candidate"), lanes=lane_names(plan)[:2])
+    attempt = make_attempt(plan, "ordinary-3")
+    deliver(attempt, steady("candidate"))
+    second_part = f"{run_folder(run_keys(attempt)[0])}/judge.2.ndjson"
+    send_members(attempt, {second_part: b"not JSON\n"})
+    run_lanes(plan, steady("candidate"), lanes=["ordinary-3"])
+
+    conclusion = concluded(plan)
+
+    assert conclusion.conclusion == "success"
+    assert codes(conclusion)["malformed"]["subjects"] == [f"ordinary-3: {second_part}"]
+
+
 def test_score_outside_the_scale_never_counts() -> None:
     project = make_gated_project()
     make_baseline(project)
@@ -562,6 +581,8 @@ def test_advisory_lane_is_shown_apart_and_its_absence_is_no_fault() -> None:
     assert without.conclusion == with_it.conclusion == "success"
     assert without.content["advisory"] == []
     assert {row["arm"] for row in with_it.content["verdicts"]} == {"candidate"}
+    shown = {row["rubric"]: (row["arm"], row["verdict"]) for row in with_it.content["advisory"]}
+    assert shown["correctness"] == ("extra", "REGRESSION")
 
 
 def test_scenario_tagged_advisory_is_shown_apart_and_never_gates() -> None:
@@ -669,6 +690,34 @@ def test_isolation_that_nobody_proved_is_no_success() -> None:
     assert {r["resource"]: r["state"] for r in conclusion.content["isolation"]}["world"] == (
         "unproven"
     )
+
+
+@pytest.mark.parametrize(
+    ("world", "code", "expected"),
+    [("own", None, "success"), ("shared", "isolation_violated", "failure")],
+)
+def test_lanes_that_share_a_world_fail(world: str, code: str | None, expected: str) -> None:
+    claims = dict.fromkeys(
+        ["machine", "mcp_session", "credential", "pool", "seed", "canary"], "not_claimed"
+    )
+    project = make_gated_project(isolation={**claims, "world": "exclusive"})
+    make_baseline(project)
+    plan = make_scored_plan(project)
+    for name in lane_names(plan):
+        attempt = make_attempt(plan, name)
+        deliver(attempt, steady("candidate"))
+        environment = make_environment("one" if world == "shared" else name)
+        send_members(attempt, {"lane/environment.json": json.dumps(environment).encode()})
+        seal_attempt(attempt)
+
+    conclusion = concluded(plan)
+
+    assert conclusion.conclusion == expected
+    assert list(codes(conclusion)) == ([] if code is None else [code])
+    if code is not None:
+        assert (
+            "world: ordinary-1 and ordinary-2 share a world" in codes(conclusion)[code]["subjects"]
+        )
 
 
 def test_conclude_again_on_the_same_inputs_returns_what_is_there() -> None:

@@ -1,5 +1,6 @@
 """Inputs that move while a plan is being concluded, and two who conclude at once."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event
 
@@ -7,8 +8,8 @@ import pytest
 from django.db import connection
 
 from gates.decisions.models import Conclusion
-from gates.decisions.operations import conclusion as conclusion_operations
-from gates.decisions.operations.conclusion import conclude
+from gates.decisions.operations.conclusion import conclude, store_conclusion
+from gates.decisions.operations.judgment import judgment
 from gates.decisions.queries import unconcluded_plans
 from gates.verdicts.models import DecisionRecord
 from gates.verdicts.queries.evaluation import evaluate
@@ -40,12 +41,12 @@ def make_sealed_plan() -> Plan:
     return plan
 
 
-def in_thread(work: object) -> None:
+def in_thread(work: Callable[[], None]) -> None:
     """Run `work` in a thread with a database connection of its own."""
 
     def run() -> None:
         try:
-            work()  # type: ignore[operator]
+            work()
         finally:
             connection.close()
 
@@ -56,13 +57,11 @@ def in_thread(work: object) -> None:
 def test_conclude_stores_nothing_when_inputs_moved_meanwhile() -> None:
     plan = make_sealed_plan()
     evaluation = evaluate(plan)
-    judged = conclusion_operations.judgment(
-        evaluation.findings, [d.judged for d in evaluation.gating], protected=False
-    )
+    judged = judgment(evaluation.findings, [d.judged for d in evaluation.gating], protected=False)
     before = (Conclusion.objects.count(), DecisionRecord.objects.count())
     in_thread(lambda: bump_inputs(plan))
 
-    stored = conclusion_operations.store_conclusion(evaluation, judged, at=NOW, also=None)
+    stored = store_conclusion(evaluation, judged, at=NOW, also=None)
 
     assert stored is None
     assert (Conclusion.objects.count(), DecisionRecord.objects.count()) == before

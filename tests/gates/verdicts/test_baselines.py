@@ -16,7 +16,6 @@ from gates.verdicts.queries.baselines import current_baseline
 from lanes.plans.models import Plan
 from lanes.projects.models import AuditEntry, Project, Scope
 from tests.gates.factories import (
-    BASE_SHA,
     SCENARIOS,
     Teller,
     Told,
@@ -28,7 +27,7 @@ from tests.gates.factories import (
     run_lanes,
     steady,
 )
-from tests.lanes.factories import NOW, make_project, make_token
+from tests.lanes.factories import BASE_SHA, NOW, make_project, make_token
 
 pytestmark = pytest.mark.django_db
 

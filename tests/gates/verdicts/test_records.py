@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evalhub.protocol.canonical import document_digest
 from evidence.store import queries as store
-from evidence.store.models import Run, Score
+from evidence.store.models import Item, JudgeCall, Run, Score
 from gates.verdicts.models import DecisionRecord
 from gates.verdicts.queries.evaluation import Evaluation, evaluate
 from gates.verdicts.queries.records import ENGINE_VERSION, evidence_digest
@@ -60,15 +60,14 @@ def _shuffle_rows(plan: Plan, dice: Random) -> None:
     dice.shuffle(runs)
     for run in runs:
         scores = list(Score.objects.filter(run=run))
-        items, calls = list(run.items.all()), list(run.judge_calls.all())
+        items, calls = [i.pk for i in run.items.all()], [c.pk for c in run.judge_calls.all()]
         Score.objects.filter(run=run).delete()
         old = run.pk
         run.pk = None
         run.epoch += 1000
         run.save(force_insert=True)
-        for row in (*items, *calls):
-            row.run = run
-            row.save(update_fields=["run"])
+        Item.objects.filter(pk__in=items).update(run=run)
+        JudgeCall.objects.filter(pk__in=calls).update(run=run)
         Run.objects.filter(pk=old).delete()
         Run.objects.filter(pk=run.pk).update(epoch=run.epoch - 1000)
         dice.shuffle(scores)
