@@ -54,6 +54,12 @@ class NotFoundError(DomainError):
     code = "not-found"
 
 
+class LengthRequiredError(DomainError):
+    status = 411
+    code = "length-required"
+    fix = "Send the header Content-Length; chunked transfer is not taken."
+
+
 class ForbiddenError(DomainError):
     status = 403
     code = "forbidden"

@@ -1,10 +1,11 @@
 """What every answer carries, and how a foreseen error becomes a page."""
 
 from collections.abc import Callable
+from urllib.parse import unquote
 
 from django.http import HttpRequest, HttpResponse
 
-from evalhub.web.errors import as_domain_error
+from evalhub.web.errors import LengthRequiredError, NotFoundError, as_domain_error
 from evalhub.web.views import error_response
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -21,6 +22,24 @@ CONTENT_SECURITY_POLICY = "; ".join(
     ]
 )
 GetResponse = Callable[[HttpRequest], HttpResponse]
+
+
+class SoundRequestMiddleware:
+    """Refuse what no view could answer rightly.
+
+    The web server hands a chunked body on as an empty one, and no database holds a NUL character.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        address = request.path + unquote(request.META.get("QUERY_STRING", ""))
+        if "\x00" in address:
+            return error_response(request, NotFoundError("No address contains a NUL character."))
+        if "HTTP_TRANSFER_ENCODING" in request.META and not request.META.get("CONTENT_LENGTH"):
+            return error_response(request, LengthRequiredError("The body has no Content-Length."))
+        return self.get_response(request)
 
 
 class SecurityHeadersMiddleware:

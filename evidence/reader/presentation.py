@@ -14,6 +14,7 @@ FOLDED_FROM = 1_200
 """Longer texts are folded, so that a page of turns can be skimmed."""
 INLINE_UP_TO = 20_000
 """Longer texts are not on the page of turns at all; the turn's own page has them."""
+_FOLDED_LINES = 40
 _PREVIEW = 240
 _PRETTY_UP_TO = 200_000
 _LONGEST_LINE = 10_000
@@ -280,6 +281,6 @@ def _passage(label: str, text: str, most: int | None) -> Passage:
         label=label,
         text=text[:FOLDED_FROM] if is_cut else text,
         characters=len(text),
-        is_folded=len(text) > FOLDED_FROM,
+        is_folded=len(text) > FOLDED_FROM or text.count("\n") > _FOLDED_LINES,
         is_cut=is_cut,
     )

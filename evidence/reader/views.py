@@ -62,7 +62,7 @@ def plan_runs(request: HttpRequest, digest: str) -> HttpResponse:
         "lanes": [lane.name for lane in document.lanes],
         "outcomes": runs.outcome_counts(plan),
     }
-    return render(request, "evidence/run_list.html", context)
+    return render(request, "evidence/reader/run_list.html", context)
 
 
 @require_safe
@@ -98,7 +98,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "beside": runs.runs_beside(found),
         "refusals": runs.refusals_of_run(found),
     }
-    return render(request, "evidence/run_detail.html", context)
+    return render(request, "evidence/reader/run_detail.html", context)
 
 
 @require_safe
@@ -111,7 +111,7 @@ def turn(request: HttpRequest, run_id: int, number: int) -> HttpResponse:
         cited={},
         bodies=presentation.bodies_by_digest(records.items(found)),
     )
-    return render(request, "evidence/turn_detail.html", {"run": found, "view": view})
+    return render(request, "evidence/reader/turn_detail.html", {"run": found, "view": view})
 
 
 @require_safe
@@ -122,7 +122,7 @@ def item(request: HttpRequest, item_id: int) -> HttpResponse:
     text = presentation.text_page(
         store.item_bytes(found), start=number_or(request, "from", 1), limit=LINES_PER_PAGE
     )
-    return render(request, "evidence/item_detail.html", {"item": found, "text": text})
+    return render(request, "evidence/reader/item_detail.html", {"item": found, "text": text})
 
 
 @require_safe
@@ -160,7 +160,7 @@ def lane(request: HttpRequest, digest: str, lane: str) -> HttpResponse:
             ],
             "items": records.lane_items(shown),
         }
-    return render(request, "evidence/lane_detail.html", context)
+    return render(request, "evidence/reader/lane_detail.html", context)
 
 
 @require_safe
@@ -184,7 +184,7 @@ def quarantine(request: HttpRequest, digest: str) -> HttpResponse:
         "may_download": projects.role_of(request.user, plan.project)
         in {Role.TRIAGER, Role.MAINTAINER},
     }
-    return render(request, "evidence/quarantine.html", context)
+    return render(request, "evidence/reader/quarantine.html", context)
 
 
 @require_safe

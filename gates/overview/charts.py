@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from evalhub.web.templatetags.formatting import interval, mark_of, signed
 
-WIDEST = 8.0
+WIDEST = 5.0
 """Effects beyond this many floors are drawn at the edge; their numbers say how far they are."""
 _NARROWEST = 2.0
 _ROW_PIXELS = 34
@@ -92,7 +92,10 @@ def forest_figure(effects: Sequence[Effect]) -> dict[str, Any]:
             "hoverlabel": {"align": "left"},
             "xaxis": {
                 "range": [-half, half],
-                "title": {"text": "effect in floors: worse on the left, better on the right"},
+                "title": {
+                    "text": "effect in floors: worse on the left, better on the right",
+                    "font": {"size": 12, "color": "--soft"},
+                },
                 "zeroline": False,
                 "gridcolor": "--line",
                 "fixedrange": True,

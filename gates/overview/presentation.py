@@ -1,5 +1,6 @@
 """How a plan is told: conclusion JSON, coverage and spend in, plain values for templates out."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -30,14 +31,24 @@ class VerdictRow(NamedTuple):
 
 
 class Verdicts(NamedTuple):
-    """All verdicts of a conclusion, overall ones first, and their forest plot."""
+    """The verdicts of a conclusion, worst first, and their forest plot."""
 
-    rows: list[VerdictRow]
+    overall: list[VerdictRow]
+    by_category: list[VerdictRow]
     figure: dict[str, Any] | None
+
+    @property
+    def category_counts(self) -> dict[str, int]:
+        """How many verdicts by category say what."""
+        counts = Counter(row.verdict["verdict"] for row in self.by_category)
+        return dict(sorted(counts.items(), key=lambda item: _ORDER.get(item[0], 1)))
 
 
 def verdicts(content: Mapping[str, Any]) -> Verdicts:
-    """Return the verdicts of a conclusion in the order in which one looks for them."""
+    """Return the verdicts of a conclusion in the order in which one looks for them.
+
+    The plot shows the overall ones, and of the categories those that changed.
+    """
     found = sorted(content.get("verdicts", []), key=_importance)
     effects = {i: effect for i, row in enumerate(found) if (effect := _effect(row)) is not None}
     half = charts.half_width(list(effects.values()))
@@ -49,18 +60,30 @@ def verdicts(content: Mapping[str, Any]) -> Verdicts:
         )
         for i, row in enumerate(found)
     ]
-    return Verdicts(rows, charts.forest_figure(list(effects.values())) if effects else None)
+    plotted = [effect for i, effect in effects.items() if _is_plotted(found[i])][:_MOST_PLOTTED]
+    return Verdicts(
+        overall=[row for row in rows if not row.verdict.get("category")],
+        by_category=[row for row in rows if row.verdict.get("category")],
+        figure=charts.forest_figure(plotted) if plotted else None,
+    )
 
 
 _ORDER = {"REGRESSION": 0, "INCONCLUSIVE": 1, "IMPROVEMENT": 2, "PASS": 3}
+_CHANGED = {"REGRESSION", "IMPROVEMENT"}
+_MOST_PLOTTED = 40
 
 
-def _importance(row: Mapping[str, Any]) -> tuple[bool, int, bool, str, str]:
+def _is_plotted(row: Mapping[str, Any]) -> bool:
+    return not row.get("category") or row.get("gates", True) or row["verdict"] in _CHANGED
+
+
+def _importance(row: Mapping[str, Any]) -> tuple[bool, int, bool, str, str, str]:
     return (
         not row.get("gates", True),
         _ORDER.get(row["verdict"], 1),
-        row.get("category") is not None,
+        row.get("delta") is None,
         row["rubric"],
+        row.get("category") or "",
         row["arm"],
     )
 

@@ -88,9 +88,11 @@ def _plan_page(visible: list[Any], *, suite: str, conclusion: str, before: Plan 
             visible, before=before, limit=PLANS_PER_PAGE, suite_name=suite or None
         )
         newest = decisions.newest_conclusions(found)
-        for row in presentation.plan_rows(found, conclusions=newest):
-            if not conclusion or (row.conclusion or NONE_YET) == conclusion:
-                rows.append(row)
+        rows += [
+            row
+            for row in presentation.plan_rows(found, conclusions=newest)
+            if not conclusion or (row.conclusion or NONE_YET) == conclusion
+        ]
         before = found[-1] if found else before
         if len(found) < PLANS_PER_PAGE:
             return PlanPage(rows, None)
@@ -116,15 +118,14 @@ def plan(request: HtmxHttpRequest, digest: str) -> HttpResponse:
     conclusion = decisions.newest_conclusion(found)
     content: Mapping[str, Any] = conclusion.content if conclusion is not None else {}
     against = _baselines(found, document, content)
-    told = presentation.verdicts(content)
     context |= {
         "document": document,
+        "overdue": [row for row in context["lanes"] if row.is_overdue and not row.is_complete],
         "conclusion": conclusion,
         "content": content,
         "sentences": content.get("sentences", []),
         "steps": presentation.next_steps(content),
-        "verdicts": told.rows,
-        "figure": told.figure,
+        "verdicts": presentation.verdicts(content),
         "failed": reader.failed_runs(
             found, baselines={arm: b.place for arm, b in against.items()}, limit=FAILED_SHOWN
         ),

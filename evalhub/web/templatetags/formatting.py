@@ -233,11 +233,11 @@ _HIDDEN = re.compile(
 def visible(text: str | None) -> str:
     r"""Return untrusted text with everything in it to be seen.
 
-    Control characters show as their pictures and characters that reorder or hide text as their
-    names, so that what is read is what was written.
+    Control characters and characters that reorder or hide text show as their names, so that what is
+    read is what was written.
 
     >>> visible("\x1b[31mred\x1b[0m \x07 \u202eexe.txt")
-    'red ␇ ⟦U+202E⟧exe.txt'
+    'red ⟦U+0007⟧ ⟦U+202E⟧exe.txt'
     """
     if text is None:
         return ""
@@ -246,10 +246,7 @@ def visible(text: str | None) -> str:
 
 
 def _shown(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "␡" if code == 0x7F else f"⟦U+{code:04X}⟧"
+    return f"⟦U+{ord(match[0]):04X}⟧"
 
 
 def _plain(value: float, *, digits: int) -> str:

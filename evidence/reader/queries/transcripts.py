@@ -89,12 +89,12 @@ def _index_of_turn(parts: list[Item], number: int) -> int:
     where that fails is the transcript read from its beginning.
     """
     guess = next(_lines(parts, first=number - 1), None)
-    if guess is None or guess.turn == number:
-        return number - 1
+    if guess is not None and guess.turn == number:
+        return guess.place
     for line in _lines(parts, first=0):
         if line.turn >= number:
             return line.place
-    return number - 1
+    return sum(part.lines or 0 for part in parts)
 
 
 def _lines(parts: list[Item], *, first: int) -> Iterator[_Line]:
