@@ -233,6 +233,90 @@ def test_directory_with_fewer_entries_than_told_is_refused() -> None:
     assert refusal(bytes(data)) == "truncated"
 
 
+def test_directory_with_more_entries_than_told_is_refused() -> None:
+    data = bytearray(zipped("a", "b"))
+    struct.pack_into("<2H", data, len(data) - 14, 1, 1)
+
+    assert refusal(bytes(data)) == "hidden_bytes"
+
+
+def test_entry_of_the_directory_that_is_none_is_refused() -> None:
+    data = zipped("a", "b")
+
+    second = data.rindex(b"PK\1\2")
+
+    assert refusal(data[:second] + b"PK\1\3" + data[second + 4 :]) == "broken_directory"
+
+
+# Offsets within an entry of the directory: stored size, size, offset of the local header.
+@pytest.mark.parametrize("offset", [20, 24, 42])
+def test_zip64_values_of_an_entry_are_refused(offset: int) -> None:
+    data = bytearray(zipped("a"))
+    struct.pack_into("<I", data, data.index(b"PK\1\2") + offset, 0xFFFFFFFF)
+
+    assert refusal(bytes(data)) == "zip64"
+
+
+def test_zip64_field_of_an_entry_is_refused() -> None:
+    def add(info: zipfile.ZipInfo) -> None:
+        info.extra = struct.pack("<2HQ", 1, 8, 4)
+
+    assert refusal(zipped("a", change=add)) == "zip64"
+
+
+def test_other_extra_fields_mean_nothing() -> None:
+    def add(info: zipfile.ZipInfo) -> None:
+        info.extra = struct.pack("<2HBI", 0x5455, 5, 1, 0)
+
+    assert read_all(zipped("a", change=add)) == {"a": b"text"}
+
+
+@pytest.mark.parametrize("extra", [b"abc", struct.pack("<2H", 0x5455, 9) + b"abc"])
+def test_extra_field_of_a_local_header_that_is_cut_short_is_refused(extra: bytes) -> None:
+    data = zipped("a")
+    bent = bytearray(data[:31] + extra + data[31:])
+    struct.pack_into("<H", bent, 28, len(extra))
+    struct.pack_into("<I", bent, len(bent) - 6, data.index(b"PK\1\2") + len(extra))
+
+    assert refusal(bytes(bent)) == "broken_directory"
+
+
+@pytest.mark.parametrize("length", [500, 60_000])
+def test_local_header_that_reaches_into_the_directory_is_refused(length: int) -> None:
+    data = bytearray(zipped("a"))
+    struct.pack_into("<H", data, 28, length)
+
+    assert refusal(bytes(data)) == "overlap"
+
+
+@pytest.mark.parametrize("count", [60, 100_000])
+def test_member_that_reaches_into_the_directory_is_refused(count: int) -> None:
+    def store(info: zipfile.ZipInfo) -> None:
+        info.compress_type = zipfile.ZIP_STORED
+
+    data = bytearray(zipped("a", change=store))
+    for start in (18, data.index(b"PK\1\2") + 20):
+        struct.pack_into("<2I", data, start, count, count)
+
+    assert refusal(bytes(data)) == "overlap"
+
+
+def test_data_descriptor_may_lack_its_signature() -> None:
+    data = described("a")
+    start = data.index(b"PK\7\10")
+    bent = bytearray(data[:start] + data[start + 4 :])
+    struct.pack_into("<I", bent, len(bent) - 6, data.index(b"PK\1\2") - 4)
+
+    assert read_all(bytes(bent)) == {"a": b"text"}
+
+
+def test_data_descriptor_beyond_the_end_is_refused() -> None:
+    data = bytearray(described("a"))
+    struct.pack_into("<I", data, data.index(b"PK\1\2") + 20, 100_000)
+
+    assert refusal(bytes(data)) == "truncated"
+
+
 def test_archive_without_members_is_refused() -> None:
     assert refusal(zipped()) == "member_count"
 

@@ -77,6 +77,8 @@ def test_suite_and_lane_map_name_each_thing_once() -> None:
     assert "occurs twice" in refused(Suite, suite_json(scenarios=[scenario("a", "b")] * 2))
     lanes = [{"lane": "a", "categories": ["x"]}, {"lane": "a", "categories": ["y"]}]
     assert "occurs twice" in refused(LaneMap, {"lanes": lanes})
+    sound = {"lanes": lanes[:1], "excluded": {"vision": "reads the screen"}}
+    assert parse_document(LaneMap, json.dumps(sound)).excluded == sound["excluded"]
 
 
 def rubric(**fields: Any) -> Json:
