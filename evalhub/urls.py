@@ -8,6 +8,8 @@ from evalhub.web.converters import DigestConverter, ProjectConverter
 register_converter(DigestConverter, "digest")
 register_converter(ProjectConverter, "project")
 
+handler400 = views.bad_request
+handler403 = views.forbidden
 handler404 = views.not_found
 handler500 = views.server_error
 

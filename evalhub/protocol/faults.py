@@ -62,7 +62,7 @@ def _shown(detail: dict[str, object]) -> str:
         case "missing":
             return "absent"
         case "json_invalid":
-            return "not JSON"
+            return str(detail["msg"]).replace("Invalid JSON: ", "not JSON: ")
     try:
         text = json.dumps(detail["input"], ensure_ascii=False, default=str)
     except (TypeError, ValueError):
@@ -78,7 +78,7 @@ def _expected(detail: dict[str, object]) -> str:
         case "extra_forbidden":
             return "no field of this name"
         case "json_invalid":
-            return message.removeprefix("Invalid JSON: ")
+            return "one whole JSON document"
         case "value_error":
             return message.removeprefix("Value error, ")
     return message.removeprefix("Input should be ").removeprefix("Input should ")

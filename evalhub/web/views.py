@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from evalhub.web.errors import DomainError, NotFoundError, problem
+from evalhub.web.errors import DomainError, ForbiddenError, NotFoundError, problem
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +27,16 @@ def readyz(request: HttpRequest) -> HttpResponse:
     except OperationalError as error:
         return HttpResponse(f"The database does not answer: {error}\n", "text/plain", 503)
     return HttpResponse("ready\n", content_type="text/plain")
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer a request that Django itself refuses to look at (a wrong host, a broken form)."""
+    return error_response(request, DomainError("The request is not one that this server answers."))
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer what Django itself forbids."""
+    return error_response(request, ForbiddenError("This is not yours to see or do."))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -10,19 +10,13 @@ from rest_framework.views import APIView
 
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.messages import SealRequest
-from evalhub.web.errors import DomainError
+from evalhub.web.errors import LengthRequiredError
 from evidence.store.operations import intake, sealing
 from lanes.plans import queries as plans_queries
 from lanes.projects.authentication import require_attempt
 
 # A machine that sends nothing for so long is gone; its thread is needed for others.
 _SILENCE_SECONDS = 30
-
-
-class LengthRequiredError(DomainError):
-    status = 411
-    code = "length-required"
-    fix = "Send the header Content-Length; chunked transfer is not taken."
 
 
 class SegmentEndpoint(APIView):
