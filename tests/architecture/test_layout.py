@@ -8,8 +8,12 @@ import pytest
 
 from tests.architecture.sources import ROOT, WINGS, Source, dotted, sources
 
-# Its dispatch loads a command only when it is called, for its start time.
-LAZY = {Path("evalhub/runner/cli.py")}
+LAZY = {
+    # Loads a command only when it is called, for its start time.
+    Path("evalhub/runner/cli.py"),
+    # Loads what a lane without a simulator does not install.
+    Path("evalhub/runner/commands/simulator.py"),
+}
 
 
 def _eager_sources() -> list[Source]:

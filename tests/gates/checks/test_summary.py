@@ -5,24 +5,25 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from gates.checks.models import Check
-from tests.gates.checks.factories import VERDICT, conclude, make_check, make_checked_project
+from gates.checks.operations.summary import Concluded, Output, concluded_output
+from gates.decisions.models import Conclusion
+from lanes.plans.models import Plan
+from tests.gates.checks.factories import VERDICT, conclusion_content
 from tests.gates.checks.test_markdown import HOSTILE
-from tests.lanes.factories import make_plan
-
-pytestmark = pytest.mark.django_db
 
 GITHUB = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
-def _check(conclusion: str = "failure", **fields: Any) -> Check:
-    plan = make_plan(make_checked_project())
-    conclude(plan, conclusion, **fields)
-    return make_check(plan)
+def _output(conclusion: str = "failure", **fields: Any) -> Output:
+    """Return what a check of one plan says; nothing of it needs a database."""
+    plan = Plan(digest=f"sha256:{'0' * 64}", generation=1)
+    content = conclusion_content(plan, conclusion=conclusion, **fields)
+    row = Conclusion(plan=plan, conclusion=conclusion, title=content["title"], content=content)
+    return concluded_output([Concluded(plan, row)])
 
 
 def test_verdict_is_told_in_words_with_its_interval() -> None:
-    summary = _check().summary
+    summary = _output().summary
 
     (row,) = [line for line in summary.splitlines() if line.startswith("| `resolved`")]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
@@ -51,14 +52,14 @@ def test_unknown_numbers_are_not_shown_as_zero() -> None:
         "reasons": ["NO_BASELINE"],
     }
 
-    summary = _check("action_required", verdicts=[verdict], spend_microusd=None).summary
+    summary = _output("action_required", verdicts=[verdict], spend_microusd=None).summary
 
     assert "INCONCLUSIVE | – | – | – | – | 0 and 26 | `NO_BASELINE` |" in summary
     assert "What the judges cost is not known." in summary
 
 
 def test_unconfirmed_and_shown_only_are_said() -> None:
-    summary = _check(
+    summary = _output(
         verdicts=[{**VERDICT, "confirmed": False}, {**VERDICT, "gates": False}]
     ).summary
 
@@ -67,7 +68,7 @@ def test_unconfirmed_and_shown_only_are_said() -> None:
 
 
 def test_spend_with_calls_of_unknown_cost_is_a_lower_bound() -> None:
-    summary = _check(spend_microusd=2_500_000, unknown_cost_calls=3).summary
+    summary = _output(spend_microusd=2_500_000, unknown_cost_calls=3).summary
 
     assert "cost at least 2.50 US dollars; of 3 calls the cost is not known" in summary
 
@@ -76,7 +77,7 @@ def test_coverage_and_isolation_are_told() -> None:
     offence = {"lanes": ["ordinary-1", "ordinary-2"], "detail": "share a world"}
     claim = {"resource": "world", "claim": "exclusive", "state": "violated", "offences": [offence]}
 
-    summary = _check(isolation=[claim]).summary
+    summary = _output(isolation=[claim]).summary
 
     assert "| `ordinary-1` | 3 | 3 | 0 | 0 | 0 | sealed |" in summary
     assert "- proven" not in summary
@@ -92,17 +93,17 @@ def test_findings_name_what_they_are_about_in_the_details() -> None:
         "detail": "Evidence is missing.",
     }
 
-    text = _check(findings=[finding]).text
+    text = _output(findings=[finding]).text
 
     assert "- `missing`: Evidence is missing. `refund-0/candidate/1`" in text
     assert text.rstrip().endswith("and 10 more")
 
 
 def test_categories_are_told_in_the_details() -> None:
-    check = _check(verdicts=[{**VERDICT, "category": "refunds"}])
+    said = _output(verdicts=[{**VERDICT, "category": "refunds"}])
 
-    assert "`resolved` in `refunds`, `candidate`" in check.text
-    assert "refunds" not in check.summary
+    assert "`resolved` in `refunds`, `candidate`" in said.text
+    assert "refunds" not in said.summary
 
 
 @pytest.mark.parametrize("hostile", [text for text in HOSTILE if text])
@@ -116,14 +117,14 @@ def test_hostile_names_change_nothing_of_the_structure(hostile: str) -> None:
             "detail": name,
         }
         offence = {"lanes": [name], "detail": name}
-        check = _check(
+        said = _output(
             sentences=[name, "end"],
             findings=[finding],
             verdicts=[{**VERDICT, "category": name}, {**VERDICT, "reasons": [name]}],
             isolation=[{"resource": "w", "claim": "c", "state": "violated", "offences": [offence]}],
             advisory=[{"sentence": name}],
         )
-        tokens = [*GITHUB.parse(check.summary), *GITHUB.parse(check.text)]
+        tokens = [*GITHUB.parse(said.summary), *GITHUB.parse(said.text)]
         flat = [inner for token in tokens for inner in (token, *(token.children or []))]
         # Text and code differ by what is in them; links are the two to the plan's own page.
         return [t.tag or t.type for t in flat if t.type not in {"text", "code_inline"}]
