@@ -5,7 +5,7 @@ import ipaddress
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -59,7 +59,7 @@ class Answered(NamedTuple):
 
 
 class Store:
-    """A connection to one evalhub server. Safe to use from several threads.
+    """A connection to one evalhub server, for a `with` block. Safe to use from several threads.
 
     Every method raises StoreUnreachableError (exit code 4) when there is no answer or the server
     cannot work, and StoreRefusedError when it says no.
@@ -90,6 +90,12 @@ class Store:
 
     def close(self) -> None:
         self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # Project
 

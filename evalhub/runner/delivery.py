@@ -17,6 +17,8 @@ from evalhub.runner.upload import Uploader
 _FLUSH_SECONDS = 5.0
 _TICK_SECONDS = 0.2
 _RETRY_SECONDS = 1.0
+# What the store says of an attempt that cannot be sealed any more.
+ENDED = frozenset({"superseded", "cancelled"})
 
 
 @dataclass(kw_only=True)
@@ -71,12 +73,13 @@ class Delivery:
         """Send what is left and seal, also when something is missing.
 
         Tries for `seconds` while the store is away. After a signal there are five seconds, and no
-        seal: the attempt stays open for whoever pushes the spool.
+        seal: the attempt stays open for whoever pushes the spool. Nor is one sealed that the store
+        says is over.
         """
         until = time.monotonic() + seconds
         is_sent = self._drained(until, on_tick)
         report = self._report()
-        if is_sent and not self._stop.is_by_signal():
+        if is_sent and not self._stop.is_by_signal() and self._stop.reason not in ENDED:
             try:
                 self._seal(report, until)
             except RunnerError as error:

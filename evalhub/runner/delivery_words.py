@@ -1,7 +1,7 @@
 """How an attempt ended, in words or as JSON."""
 
 from evalhub.runner.console import complain, say, say_json
-from evalhub.runner.delivery import DeliveryReport
+from evalhub.runner.delivery import ENDED, DeliveryReport
 from evalhub.runner.documents import JsonObject
 
 _MOST_LISTED = 20
@@ -40,7 +40,8 @@ def trouble(report: DeliveryReport) -> list[str]:
         lines.append(
             f"{_counted(len(report.missing))} missing that the plan expects:\n{listed}{rest}"
         )
-    if report.unsent or (not report.sealed and report.failure is None):
+    is_open = not report.sealed and report.failure is None and report.stopped not in ENDED
+    if report.unsent or is_open:
         lines.append(
             f"{report.unsent} segments are not sent yet and wait in {report.spool}; "
             f"go on with `evalhub push {report.spool}`."

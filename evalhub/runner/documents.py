@@ -104,7 +104,9 @@ def write_document(path: Path, document: object) -> None:
     write_whole(path, (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+def write_whole(
+    path: Path, data: bytes, *, mode: int = 0o644, survives_power_cut: bool = True
+) -> None:
     """Write bytes under a temporary name, sync, and rename: readers see all or nothing.
 
     Raises:
@@ -117,7 +119,8 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                if survives_power_cut:
+                    os.fsync(file.fileno())
                 os.fchmod(file.fileno(), mode)
             Path(name).replace(path)
         except OSError:

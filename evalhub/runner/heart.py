@@ -8,6 +8,8 @@ from evalhub.runner.errors import RunnerError, StoreUnreachableError
 from evalhub.runner.session import AttemptSession
 
 _LEAST_SECONDS = 1
+# For a beat that is under way.
+_CLOSING_SECONDS = 2.0
 
 
 class Heart:
@@ -33,6 +35,7 @@ class Heart:
 
     def close(self) -> None:
         self._closed.set()
+        self._thread.join(_CLOSING_SECONDS)
 
     def _run(self) -> None:
         while True:

@@ -99,6 +99,7 @@ class _Attempt:
         self._simulator_started_at: datetime | None = None
         self._execution: Execution | None = None
         self._phase = "preflight"
+        self._shown = b""
         self.stop = Stop()
         self.spool = _new_spool(store, request, self._opened)
         self._log = LaneLog(self.spool)
@@ -176,6 +177,8 @@ class _Attempt:
 
     def execute(self, simulator: RunningSimulator | None) -> None:
         """Run every run key of the lane, and send while that goes on."""
+        if self.stop.reason is not None:
+            return
         lane = self._request.lane
         self._phase = "running"
         assignment = Assignment(
@@ -280,7 +283,10 @@ class _Attempt:
             "segments": len(self.spool.segments()),
             "unsent": len(self.spool.unsent()),
         }
-        write_whole(self._request.progress_file, json.dumps(progress).encode())
+        data = json.dumps(progress).encode()
+        if data != self._shown:
+            self._shown = data
+            write_whole(self._request.progress_file, data, survives_power_cut=False)
 
 
 def _new_spool(store: Store, request: LaneRequest, opened: OpenedAttempt) -> Spool:

@@ -15,6 +15,8 @@ from evalhub.runner.spool import Segment, Spool
 
 _FIRST_DELAY_SECONDS = 0.5
 _LONGEST_DELAY_SECONDS = 30.0
+# For the segment that is under way when the upload is closed; its bytes stay in the spool.
+_CLOSING_SECONDS = 2.0
 # What the store says of one segment; every other refusal is about the attempt and ends the upload.
 _OF_ONE_SEGMENT = frozenset(
     {
@@ -66,10 +68,11 @@ class Uploader:
         return not self._spool.unsent()
 
     def close(self) -> None:
-        """Stop sending; what is under way is left to the store."""
+        """Stop sending; what is under way is waited for a moment."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
+        self._thread.join(_CLOSING_SECONDS)
 
     def _run(self) -> None:
         failures = 0

@@ -23,10 +23,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def adopt_plan(options: argparse.Namespace) -> int:
     """Adopt a plan as baseline of its suite."""
-    store = connected(options)
-    project = store.plan(options.digest)["project"]
     wanted = {"plan": options.digest, "kind": options.kind, "reason": options.reason}
-    answer = store.adopt(project, wanted)
+    with connected(options) as store:
+        project = store.plan(options.digest)["project"]
+        answer = store.adopt(project, wanted)
     if wants_json(options):
         say_json(answer)
     else:
@@ -36,7 +36,8 @@ def adopt_plan(options: argparse.Namespace) -> int:
 
 def list_baselines(options: argparse.Namespace) -> int:
     """List the baselines of a project, the newest adoption first."""
-    answer = connected(options).baselines(options.project)
+    with connected(options) as store:
+        answer = store.baselines(options.project)
     if wants_json(options):
         say_json(answer)
         return Exit.GOOD

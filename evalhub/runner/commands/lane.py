@@ -14,6 +14,7 @@ from evalhub.runner.documents import Loaded, as_document, parsed, read_file
 from evalhub.runner.errors import InputError
 from evalhub.runner.lane import LaneRequest, run_lane
 from evalhub.runner.options import add_command, wants_json
+from evalhub.runner.privacy import keep_private
 
 DEFAULT_SPOOL = Path(".evalhub/spool")
 
@@ -49,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run_one(options: argparse.Namespace) -> int:
     """Run one attempt of a lane."""
+    keep_private()
     command = options.agent[1:] if options.agent[:1] == ["--"] else options.agent
     if not command:
         raise InputError("The agent's command was absent; expected it after `--`.")
@@ -72,7 +74,8 @@ def run_one(options: argparse.Namespace) -> int:
         simulator_seed=options.simulator_seed,
         progress_file=options.progress_file,
     )
-    report = run_lane(connected(options), request, report=complain)
+    with connected(options) as store:
+        report = run_lane(store, request, report=complain)
     return show_delivery(report, as_json=wants_json(options))
 
 

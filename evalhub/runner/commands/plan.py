@@ -72,9 +72,10 @@ def _reusable(options: argparse.Namespace, request: planning.PlanRequest) -> Jso
         return None
     if store_url(options) is None or store_token(options) is None:
         return None
-    return plan_of_workflow_run(
-        connected(options), request.project, suite=request.suite.model.name, run=workflow_run
-    )
+    with connected(options) as store:
+        return plan_of_workflow_run(
+            store, request.project, suite=request.suite.model.name, run=workflow_run
+        )
 
 
 def _reused(options: argparse.Namespace, document: JsonObject) -> int:
@@ -129,7 +130,8 @@ def register_plan(options: argparse.Namespace) -> int:
     """Send a plan; the store answers with every reason if it refuses."""
     # The plan is read here first, so that a slip costs no round trip.
     read_document(options.file, Plan, what="plan")
-    answer = connected(options).register(read_file(options.file, what="plan"))
+    with connected(options) as store:
+        answer = store.register(read_file(options.file, what="plan"))
     if wants_json(options):
         say_json(answer.model_dump(mode="json"))
     else:
@@ -140,7 +142,8 @@ def register_plan(options: argparse.Namespace) -> int:
 
 def close_plan(options: argparse.Namespace) -> int:
     """Ask the store to decide with what has arrived."""
-    answer = connected(options).close_plan(options.digest)
+    with connected(options) as store:
+        answer = store.close_plan(options.digest)
     if wants_json(options):
         say_json(answer)
     else:

@@ -25,7 +25,8 @@ def plans(options: argparse.Namespace) -> int:
         "suite": options.suite,
         "workflow_run_id": options.workflow_run_id,
     }
-    answer = connected(options).plans({k: v for k, v in wanted.items() if v is not None})
+    with connected(options) as store:
+        answer = store.plans({k: v for k, v in wanted.items() if v is not None})
     if wants_json(options):
         say_json(answer)
         return Exit.GOOD

@@ -27,7 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def put_policy(options: argparse.Namespace) -> int:
     """Check a policy file, send it, and say its digest."""
     policy = read_document(options.file, Policy, what="policy")
-    answer = connected(options).put_policy(options.project, canonical_bytes(policy.document))
+    with connected(options) as store:
+        answer = store.put_policy(options.project, canonical_bytes(policy.document))
     if wants_json(options):
         say_json(answer)
     else:

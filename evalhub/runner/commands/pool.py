@@ -28,7 +28,8 @@ def put_pool(options: argparse.Namespace) -> int:
         "limit_microusd": options.limit_microusd,
         "credential_fingerprint": options.credential_fingerprint,
     }
-    answer = connected(options).put_pool(options.project, options.name, canonical_bytes(body))
+    with connected(options) as store:
+        answer = store.put_pool(options.project, options.name, canonical_bytes(body))
     if wants_json(options):
         say_json(answer)
     else:

@@ -55,7 +55,8 @@ def push(options: argparse.Namespace) -> int:
     for spool in spools_in(options.paths[0]):
         if not wants_json(options):
             say(f"Spool {spool}")
-        report = push_spool(connected(options), spool, seconds=options.wait, report=complain)
+        with connected(options) as store:
+            report = push_spool(store, spool, seconds=options.wait, report=complain)
         codes.append(show_delivery(report, as_json=wants_json(options)))
     return max(codes)
 
@@ -76,5 +77,6 @@ def _push_results(options: argparse.Namespace) -> int:
         spool=options.spool,
         seconds=options.wait,
     )
-    report = push_results(connected(options), request, report=complain)
+    with connected(options) as store:
+        report = push_results(store, request, report=complain)
     return show_delivery(report, as_json=wants_json(options))

@@ -24,7 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def runs(options: argparse.Namespace) -> int:
     """List all runs of a plan that match."""
     wanted = {name: getattr(options, name) for name in _FILTERS if getattr(options, name)}
-    found = _all_runs(connected(options), {"plan": options.digest, **wanted})
+    with connected(options) as store:
+        found = _all_runs(store, {"plan": options.digest, **wanted})
     if wants_json(options):
         say_json({"runs": found})
         return Exit.GOOD

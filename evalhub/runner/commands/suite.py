@@ -24,7 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def put_suite(options: argparse.Namespace) -> int:
     """Check a suite file, send it, and say its digest."""
     suite = read_document(options.file, Suite, what="suite")
-    answer = connected(options).put_suite(options.project, canonical_bytes(suite.document))
+    with connected(options) as store:
+        answer = store.put_suite(options.project, canonical_bytes(suite.document))
     if wants_json(options):
         say_json(answer)
     else:

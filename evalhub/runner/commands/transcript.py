@@ -23,14 +23,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def transcript(options: argparse.Namespace) -> int:
     """Show the turns of a run."""
-    store = connected(options)
     turns: list[JsonObject] = []
     start, total = options.start, 0
-    while start is not None and (options.limit is None or len(turns) < options.limit):
-        left = _PAGE if options.limit is None else min(_PAGE, options.limit - len(turns))
-        page = store.transcript(options.run, start=start, limit=left)
-        turns += page["turns"]
-        start, total = page["next"], page["total"]
+    with connected(options) as store:
+        while start is not None and (options.limit is None or len(turns) < options.limit):
+            left = _PAGE if options.limit is None else min(_PAGE, options.limit - len(turns))
+            page = store.transcript(options.run, start=start, limit=left)
+            turns += page["turns"]
+            start, total = page["next"], page["total"]
     if wants_json(options):
         say_json({"turns": turns, "total": total})
         return Exit.GOOD

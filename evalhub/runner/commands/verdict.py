@@ -36,7 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def verdict(options: argparse.Namespace) -> int:
     """Show the conclusion of a plan; an undecided plan is never good."""
-    answer = _conclusion(connected(options), options.digest, seconds=options.wait)
+    with connected(options) as store:
+        answer = _conclusion(store, options.digest, seconds=options.wait)
     if wants_json(options):
         say_json(answer)
     elif answer.get("conclusion") is not None:
