@@ -40,6 +40,8 @@ _RECORD_BYTES = 8 * 2**20
 # WIRE: parts of at most 1 MB; a lane that counts without its last line is not refused.
 _TRANSCRIPT_BYTES = 2**20 + 2**17
 _ATTACHMENT_BYTES = 64 * 2**20
+# Never looked into, so never held in memory.
+_OPAQUE = frozenset({ItemKind.FILE, ItemKind.LOG})
 _LIMITS = ArchiveLimits(member_bytes=_ATTACHMENT_BYTES)
 _LONGEST_NAME = 300
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -213,7 +215,7 @@ def _staleness(header: SegmentHeader, expected: Expected) -> Unfit | None:
 
 
 class _Bytes(NamedTuple):
-    """What was read of a member: its digest, and its bytes if they are of a size to look at."""
+    """What was read of a member: its digest, and its bytes if they are of a kind and size to look at."""
 
     sha256: str
     data: bytes | None
@@ -240,7 +242,7 @@ def _sort_item(file: BinaryIO, member: Member, expected: Expected, into: Segment
 
 def _bytes_of(file: BinaryIO, member: Member, item: ItemPath | None) -> _Bytes:
     try:
-        if item is None or member.size_bytes > _cap(item):
+        if item is None or item.kind in _OPAQUE or member.size_bytes > _cap(item):
             return _Bytes(_streamed_digest(file, member), None, None)
         data = read_member(file, member, cap=_cap(item))
     except ArchiveError as error:
@@ -276,19 +278,17 @@ def _foreign(run: RunKey, expected: Expected) -> Unfit:
 
 
 def _cap(item: ItemPath) -> int:
-    if item.kind in RECORD_KINDS:
-        return _RECORD_BYTES
-    return _TRANSCRIPT_BYTES if item.kind is ItemKind.TRANSCRIPT else _ATTACHMENT_BYTES
+    return _TRANSCRIPT_BYTES if item.kind is ItemKind.TRANSCRIPT else _RECORD_BYTES
 
 
 def _checked(item: ItemPath, member: Member, found: _Bytes) -> Content:
+    if item.kind is ItemKind.FILE:
+        check_attachment(item, found.sha256)
+    if item.kind in _OPAQUE:
+        return Content()
     if found.data is None:
         detail = f"The item has {member.size_bytes} bytes; at most {_cap(item)} are taken."
         raise UnfitError(Category.MALFORMED, "too_large", detail)
-    if item.kind is ItemKind.FILE:
-        check_attachment(item, found.sha256)
-    if item.kind in (ItemKind.FILE, ItemKind.LOG):
-        return Content()
     return checked_content(item, found.data)
 
 
