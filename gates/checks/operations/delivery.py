@@ -106,7 +106,7 @@ def _read_back(check: Check, hub: GitHub, *, written: Delivered) -> Sent:
     found = _found(check, hub)
     if not isinstance(found, list):
         return Sent(found, written.github_id)
-    newest = max(written.github_id, *(run.github_id for run in found))
+    newest = max([written.github_id, *(run.github_id for run in found)])
     if newest != written.github_id:
         outcome = hub.update(check.project.name, newest, _body(check))
         if not isinstance(outcome, Delivered):

@@ -19,6 +19,7 @@ from gates.checks.operations.delivery import deliver_check
 from gates.checks.operations.desired import desire_check
 from tests.gates.checks.conftest import StandIn
 from tests.gates.checks.factories import conclude, make_check, make_checked_project
+from tests.gates.checks.scripted import Answer, scripted_github
 from tests.lanes.factories import HEAD_SHA, NOW, make_attempt, make_plan
 
 pytestmark = pytest.mark.django_db
@@ -220,6 +221,68 @@ def test_later_of_two_check_runs_of_ours_is_followed(standin: StandIn) -> None:
     assert (check.github_id, oldest["id"]) == (newest["id"], earlier)
     assert newest["status"] == "in_progress"
     assert (oldest["status"], oldest["conclusion"]) == ("completed", "cancelled")
+
+
+def _run(check: Check, **fields: object) -> dict[str, object]:
+    return {
+        "id": 7,
+        "status": check.status,
+        "conclusion": check.conclusion,
+        "external_id": str(check.external_id),
+        **fields,
+    }
+
+
+def _scripted(settings: Settings, check: Check, *answers: Answer) -> Check:
+    """Deliver once to a GitHub that gives these answers."""
+    with scripted_github(*answers) as url:
+        settings.GITHUB_API_URL, settings.GITHUB_TOKEN = url, "ghs_test"
+        return _delivered(check)
+
+
+def test_check_that_github_does_not_show_yet_is_looked_at_again(settings: Settings) -> None:
+    check = make_check()
+    nothing = Answer(200, {"check_runs": []})
+
+    check = _scripted(settings, check, Answer(201, {"id": 7}), nothing)
+
+    assert (check.github_id, check.is_delivered) == (7, False)
+    assert check.last_error == "GitHub took the check but does not show it yet."
+    shown = Answer(200, {"check_runs": [_run(check)]})
+    # Not created again: changed, and seen.
+    assert _scripted(settings, check, Answer(200, {"id": 7}), shown).is_delivered
+
+
+def test_check_that_github_shows_otherwise_is_not_delivered(settings: Settings) -> None:
+    check = make_check()
+    other = Answer(200, {"check_runs": [_run(check, status="in_progress")]})
+
+    assert not _scripted(settings, check, Answer(201, {"id": 7}), other).is_delivered
+
+
+def test_failed_read_back_keeps_the_id(settings: Settings) -> None:
+    check = _scripted(settings, make_check(), Answer(201, {"id": 7}), Answer(502, "bad gateway"))
+
+    assert (check.github_id, check.is_delivered) == (7, False)
+    assert check.last_error == "GitHub answered 502: Bad Gateway."
+
+
+def test_later_check_run_that_cannot_be_changed_is_tried_again(settings: Settings) -> None:
+    check = make_check()
+    both = Answer(200, {"check_runs": [_run(check), _run(check, id=9)]})
+
+    check = _scripted(settings, check, Answer(201, {"id": 7}), both, Answer(503, ""))
+
+    assert (check.github_id, check.is_delivered) == (7, False)
+
+
+def test_search_that_fails_creates_nothing(settings: Settings) -> None:
+    check = make_check()
+    Check.objects.filter(pk=check.pk).update(attempts=1)
+
+    check = _scripted(settings, check, Answer(503, ""))
+
+    assert (check.github_id, check.attempts) == (None, 2)
 
 
 def test_without_credentials_the_check_is_kept_and_says_so(

@@ -58,6 +58,13 @@ def test_unknown_numbers_are_not_shown_as_zero() -> None:
     assert "What the judges cost is not known." in summary
 
 
+@pytest.mark.parametrize(
+    ("delta", "words"), [(-0.14, "worse by 0.14"), (0.14, "better by 0.14"), (0.0, "none")]
+)
+def test_change_is_told_as_better_or_worse(delta: float, words: str) -> None:
+    assert f"| {words} |" in _output(verdicts=[{**VERDICT, "delta": delta}]).summary
+
+
 def test_unconfirmed_and_shown_only_are_said() -> None:
     summary = _output(
         verdicts=[{**VERDICT, "confirmed": False}, {**VERDICT, "gates": False}]

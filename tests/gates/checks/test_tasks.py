@@ -14,7 +14,7 @@ from lanes.plans.models import Plan
 from lanes.plans.operations import lifecycle
 from tests.gates.checks.conftest import StandIn
 from tests.gates.checks.factories import make_checked_project
-from tests.lanes.factories import HEAD_SHA, make_attempt, make_plan
+from tests.lanes.factories import HEAD_SHA, make_attempt, make_plan, make_project
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -119,6 +119,16 @@ def test_without_credentials_the_conclusion_stands_and_the_check_waits(
     assert check is not None
     assert (check.conclusion, check.last_error) == ("failure", queries.NO_CREDENTIALS)
     assert Conclusion.objects.filter(plan=plan).count() == 1
+
+
+def test_plan_that_may_not_speak_gets_no_check(standin: StandIn) -> None:
+    plan = make_plan(make_project(checks_for_unverified=False), at=timezone.now())
+
+    lifecycle.close_plan(plan, at=timezone.now())
+
+    assert Conclusion.objects.filter(plan=plan).count() == 1
+    assert not Check.objects.exists()
+    assert standin.asked(plan.project.name) == []
 
 
 def test_task_names_are_what_the_rooms_below_ask_for() -> None:
