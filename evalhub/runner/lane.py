@@ -177,7 +177,7 @@ class _Attempt:
 
     def execute(self, simulator: RunningSimulator | None) -> None:
         """Run every run key of the lane, and send while that goes on."""
-        if self.stop.reason is not None:
+        if self.stop.reason not in {None, _BUDGET}:
             return
         lane = self._request.lane
         self._phase = "running"

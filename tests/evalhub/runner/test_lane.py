@@ -277,19 +277,6 @@ def test_an_invalid_result_is_told_and_sent_as_it_is(store: LoopbackStore, tmp_p
 # Ends before the time
 
 
-def test_the_lanes_time_ends_what_runs_and_skips_the_rest(
-    store: LoopbackStore, tmp_path: Path
-) -> None:
-    made = make_lane(tmp_path, "slow", "z")
-    short = made.plan.model.lanes[0].model_copy(update={"timeout_minutes": 0.02})
-
-    report, _ = run(made, store.url, lane=short, jobs=1)
-
-    assert outcomes(store) == {"slow": "timeout", "z": "skipped"}
-    assert report.sealed
-    assert not is_alive(number_in(made.attempt / "runs/slow/candidate/1/pid"))
-
-
 def test_the_store_can_stop_a_lane(store: LoopbackStore, tmp_path: Path) -> None:
     store.stop_reason = "superseded"
 
