@@ -6,6 +6,7 @@ from django.utils import timezone
 from evalhub.tasks.app import app
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
+from evidence.store.storage import StorageUnavailableError
 from gates.checks import queries
 from gates.checks.operations import concluding, delivery
 from gates.decisions import queries as decisions
@@ -16,7 +17,7 @@ _DELIVERIES_PER_SWEEP = 50
 
 @app.task(
     name=TaskName.CONCLUDE_PLAN.value,
-    autoretry_for=(OperationalError,),
+    autoretry_for=(OperationalError, StorageUnavailableError),
     retry_backoff=1,
     max_retries=3,
 )
