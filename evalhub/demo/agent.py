@@ -19,13 +19,13 @@ from evalhub.demo import judging
 from evalhub.demo.chance import unit
 from evalhub.demo.payments import JsonObject, Payments, SimulatorGoneError
 from evalhub.demo.scripted import DEFECTS, Ending, Habits, ScriptedAgent
-from evalhub.demo.transcript import Transcript, timestamp
+from evalhub.demo.transcript import AGENT_NAME, Transcript, timestamp
 from evalhub.runner import clock
 
 STAGES = Path(__file__).parent / "stages.json"
-# In one run of six; a third of the scenarios need a later page, so about one run in twenty fails:
+# In one run of five; a quarter of the scenarios need a later page, so about one run in twenty fails:
 # enough failed runs to read, too few to look like a change.
-IMPATIENCE = 1 / 6
+IMPATIENCE = 1 / 5
 _INTRODUCTION = (
     "This agent is a scripted program without a language model. It follows the steps of its scenario "
     "by real HTTP requests to a simulated payments service, so what follows is a true record of what "
@@ -47,6 +47,7 @@ class Surroundings(NamedTuple):
 def main(argv: list[str]) -> int:
     """Do one run and leave its records in EVALHUB_RUN_DIR."""
     parser = argparse.ArgumentParser(prog="python -m evalhub.demo.agent", description=__doc__)
+    parser.add_argument("--name", action="version", version=AGENT_NAME, help="say its name")
     parser.add_argument("--commit", required=True, help="the commit that this agent is built from")
     parser.add_argument("--defect", choices=sorted(DEFECTS), help="be worse in this category")
     options = parser.parse_args(argv)

@@ -4,7 +4,7 @@ import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -20,12 +20,12 @@ def start_child(
     program: Program,
     *,
     environment: Mapping[str, str],
-    lock: int,
     log: BinaryIO,
+    shared: Sequence[int] = (),
     output: BinaryIO | None = None,
     folder: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start `program` in a session of its own, sharing the lock's descriptor.
+    """Start `program` in a session of its own, with the descriptors in `shared`.
 
     Call it from the main thread: the kernel ends the child when the starting *thread* ends.
     """
@@ -36,7 +36,7 @@ def start_child(
         stdin=subprocess.DEVNULL,
         stdout=log if output is None else output,
         stderr=log,
-        pass_fds=(lock, *program.inherits),
+        pass_fds=(*shared, *program.inherits),
         start_new_session=True,
         # Safe here: the supervisor has one thread only.
         preexec_fn=_tied_to_parent(program.death_signal),  # noqa: PLW1509

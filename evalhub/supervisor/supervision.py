@@ -89,7 +89,7 @@ class Supervisor:
             process = start_child(
                 program,
                 environment=self.environment,
-                lock=self.lock,
+                shared=(self.lock,),
                 log=log,
                 output=output,
                 folder=self.folder,
@@ -181,7 +181,7 @@ class Supervisor:
             child.process = start_child(
                 child.program,
                 environment=self.environment,
-                lock=self.lock,
+                shared=(self.lock,),
                 log=log,
                 folder=self.folder,
             )

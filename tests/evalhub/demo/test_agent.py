@@ -118,7 +118,7 @@ def test_impatient_agent_gives_up_where_a_later_page_is_needed(
 
     given_up = [outcome for outcome in outcomes if outcome.ending.given_up is not None]
 
-    # About a third: with IMPATIENCE this makes some five failed runs of a hundred.
+    # About a quarter: with IMPATIENCE this makes some five failed runs of a hundred.
     assert 5 <= len(given_up) <= 14
     assert not any(outcome.is_resolved for outcome in given_up)
     assert all("in the list that I read" in str(outcome.ending.given_up) for outcome in given_up)
