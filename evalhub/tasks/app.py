@@ -29,6 +29,11 @@ app.conf.update(
         "unacked_restore_interval": 1,
         "unacked_restore_throttle": 1,
         "socket_connect_timeout": 2,
+        # A broker that is away must not hold a request: the row is written, a sweep finds it.
+        "max_retries": 1,
+        "interval_start": 0,
+        "interval_step": 0,
+        "interval_max": 0,
     },
     beat_schedule={
         name.value: {"task": name.value, "schedule": float(settings.SWEEP_SECONDS)}

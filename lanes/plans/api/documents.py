@@ -9,6 +9,7 @@ from rest_framework.views import APIView
 
 from evalhub.protocol.scalars import rfc3339
 from evalhub.web.errors import DomainError, NotFoundError
+from evalhub.web.parameters import BadParameterError
 from lanes.plans import queries
 from lanes.plans.models import PolicyVersion, SuiteVersion
 from lanes.plans.operations import documents
@@ -50,7 +51,7 @@ class SuiteEndpoint(APIView):
         token = require_any_scope(request, Scope.READ, Scope.PLAN_REGISTER, project=project)
         name = request.GET.get("name")
         if not name:
-            raise UnnamedSuiteError("The parameter 'name' was absent; expected a suite's name.")
+            raise BadParameterError("The parameter 'name' was absent; expected a suite's name.")
         suite = queries.current_suite(token.project, name)
         if suite is None:
             raise NotFoundError(f"Project {token.project.name} has no suite {name!r}.")
@@ -78,10 +79,6 @@ class PolicyEndpoint(APIView):
         if policy is None:
             raise NotFoundError(f"Project {token.project.name} has no policy yet.")
         return Response({**_version(policy), "policy": json.loads(policy.document)})
-
-
-class UnnamedSuiteError(DomainError):
-    code = "bad-parameter"
 
 
 def _notation(request: Request) -> Notation:

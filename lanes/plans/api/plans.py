@@ -9,8 +9,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from evalhub.protocol.messages import Registered, RegisteredLane
-from evalhub.web.errors import DomainError, ForbiddenError
-from evalhub.web.parameters import number_or, whole_number
+from evalhub.web.errors import ForbiddenError
+from evalhub.web.parameters import BadParameterError, number_or, whole_number
 from lanes.plans import presentation, queries
 from lanes.plans.models import Plan
 from lanes.plans.operations import lifecycle, registration
@@ -21,10 +21,6 @@ from lanes.projects.models import Scope, Token
 _MOST_LISTED = 100
 # Whoever registers plans looks for the one that this workflow run has already.
 _READERS = (Scope.READ, Scope.PLAN_REGISTER)
-
-
-class UnknownParameterError(DomainError):
-    code = "bad-parameter"
 
 
 class PlansEndpoint(APIView):
@@ -102,7 +98,7 @@ def _refuse_unknown_parameters(request: Request) -> None:
     known = {"workflow_run_id", "suite", "project", "limit", "before"}
     for name in request.GET:
         if name not in known:
-            raise UnknownParameterError(
+            raise BadParameterError(
                 f"The parameter {name[:40]!r} is not known; expected one of"
                 f" {', '.join(sorted(known))}."
             )
