@@ -32,7 +32,7 @@ class PlotlyFinder(BaseFinder):
         self.styles = _storage(settings.DATA_DIR / "plotly")
 
     def find(self, path: str, find_all: bool = False) -> Any:  # noqa: FBT001, FBT002 - Django's
-        """Return where the file lies; a list of places if `find_all`, as Django asks for it."""
+        """Return where the file lies; a list of places if `find_all`, and an empty one if nowhere."""
         match path:
             case "plotly/plotly.min.js":
                 found = [self.scripts.path(_SCRIPT)]
@@ -40,7 +40,8 @@ class PlotlyFinder(BaseFinder):
                 found = [self._derived_styles()]
             case _:
                 found = []
-        return found if find_all else next(iter(found), None)
+        # Django takes None for a match: only an empty list says that there is none.
+        return found[0] if found and not find_all else found
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterable[tuple[str, Storage]]:
         self._derived_styles()

@@ -55,7 +55,10 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def error_response(request: HttpRequest, error: DomainError) -> HttpResponse:
-    """Render a foreseen error: problem+json below /api/, a page elsewhere."""
+    """Render a foreseen error: problem+json below /api/, a page elsewhere, a note for htmx.
+
+    The note lands in the page's alert region, and the rest of the page stays as it was.
+    """
     body = problem(error)
     if request.path.startswith("/api/"):
         return JsonResponse(
@@ -63,4 +66,8 @@ def error_response(request: HttpRequest, error: DomainError) -> HttpResponse:
             status=error.status,
             content_type="application/problem+json",
         )
+    if request.headers.get("HX-Request") == "true":
+        response = render(request, "_alert.html", {"problem": body}, status=error.status)
+        response["HX-Retarget"], response["HX-Reswap"] = "#alert", "innerHTML"
+        return response
     return render(request, "error.html", {"problem": body}, status=error.status)

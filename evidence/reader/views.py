@@ -1,6 +1,5 @@
 """Pages of evidence: runs of a plan, a run, a turn, an item, a lane, the quarantine."""
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -8,6 +7,7 @@ from django.views.decorators.http import require_safe
 
 from evalhub.protocol.plan import PlannedLane
 from evalhub.protocol.segments import Category
+from evalhub.web.access import signed_in
 from evalhub.web.downloads import attachment
 from evalhub.web.errors import NotFoundError
 from evalhub.web.parameters import number_or, query_with, whole_number
@@ -28,7 +28,7 @@ TAIL_LINES = 60
 
 
 @require_safe
-@login_required
+@signed_in
 def plan_runs(request: HttpRequest, digest: str) -> HttpResponse:
     """List the runs of a plan by scenario, arm and epoch, with the deciding scores."""
     plan = _readable_plan(request, digest)
@@ -66,7 +66,7 @@ def plan_runs(request: HttpRequest, digest: str) -> HttpResponse:
 
 
 @require_safe
-@login_required
+@signed_in
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show one run: its transcript by page, the judges' rationale beside it, files and logs."""
     found = _readable_run(request, run_id)
@@ -102,7 +102,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 
 
 @require_safe
-@login_required
+@signed_in
 def turn(request: HttpRequest, run_id: int, number: int) -> HttpResponse:
     """Show one turn in full, however long it is."""
     found = _readable_run(request, run_id)
@@ -115,7 +115,7 @@ def turn(request: HttpRequest, run_id: int, number: int) -> HttpResponse:
 
 
 @require_safe
-@login_required
+@signed_in
 def item(request: HttpRequest, item_id: int) -> HttpResponse:
     """Show one piece of evidence as text, by page."""
     found = _readable_item(request, item_id)
@@ -126,7 +126,7 @@ def item(request: HttpRequest, item_id: int) -> HttpResponse:
 
 
 @require_safe
-@login_required
+@signed_in
 def item_file(request: HttpRequest, item_id: int) -> HttpResponse:
     """Send one piece of evidence as a download."""
     found = _readable_item(request, item_id)
@@ -134,14 +134,15 @@ def item_file(request: HttpRequest, item_id: int) -> HttpResponse:
 
 
 @require_safe
-@login_required
+@signed_in
 def lane(request: HttpRequest, digest: str, lane: str) -> HttpResponse:
     """Show one lane: its attempts, and of one of them what it checked, where it ran and its logs."""
     plan = _readable_plan(request, digest)
     planned = _planned_lane(plan, lane)
     attempts = runs.lane_attempts(plan, lane)
     wanted = request.GET.get("attempt", "")
-    shown = next((a for a in attempts if a.key == wanted), attempts[0] if attempts else None)
+    keys = {row.attempt.key: row.attempt for row in attempts}
+    shown = keys.get(wanted) or (attempts[0].attempt if attempts else None)
     context = {
         "plan": plan,
         "lane": planned,
@@ -164,7 +165,7 @@ def lane(request: HttpRequest, digest: str, lane: str) -> HttpResponse:
 
 
 @require_safe
-@login_required
+@signed_in
 def quarantine(request: HttpRequest, digest: str) -> HttpResponse:
     """List evidence of a plan that was refused: why, from where, and its bytes for triagers."""
     plan = _readable_plan(request, digest)
@@ -188,7 +189,7 @@ def quarantine(request: HttpRequest, digest: str) -> HttpResponse:
 
 
 @require_safe
-@login_required
+@signed_in
 def quarantine_file(request: HttpRequest, refusal_id: int) -> HttpResponse:
     """Send refused bytes as a download, to triagers and maintainers."""
     refusal = records.refusal_with_id(refusal_id)

@@ -93,7 +93,7 @@ def forest_figure(effects: Sequence[Effect]) -> dict[str, Any]:
             "xaxis": {
                 "range": [-half, half],
                 "title": {
-                    "text": "effect in floors: worse on the left, better on the right",
+                    "text": "effect in floors, worse on the left",
                     "font": {"size": 12, "color": "--soft"},
                 },
                 "zeroline": False,
@@ -115,8 +115,8 @@ def forest_figure(effects: Sequence[Effect]) -> dict[str, Any]:
                 _line(-1, color="--bad", dash="dash"),
             ],
             "annotations": [
-                _note(0, "no change", color="--soft"),
-                _note(-1, "floor", color="--bad"),
+                _note(0, "no change", color="--soft", anchor="left"),
+                _note(-1, "floor", color="--bad", anchor="right"),
             ],
         },
     }
@@ -171,12 +171,13 @@ def _line(x: float, *, color: str, dash: str) -> dict[str, Any]:
     }
 
 
-def _note(x: float, text: str, *, color: str) -> dict[str, Any]:
+def _note(x: float, text: str, *, color: str, anchor: str) -> dict[str, Any]:
     return {
         "x": x,
         "y": 1,
         "xref": "x",
         "yref": "paper",
+        "xanchor": anchor,
         "yanchor": "bottom",
         "showarrow": False,
         "text": text,

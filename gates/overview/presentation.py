@@ -209,6 +209,9 @@ _STEPS = {
     "SUITE_MISMATCH": "Run the baseline again on the changed suite and adopt it.",
     "NOT_JUDGED": "See why the judge gave no score: budget, refusals and errors are on each run's page.",
     "MISSING": "See why scores are missing: unscored calls name their reason on each run's page.",
+    "NO_SCALE": "Give the rubric a scale in the policy: without one a crash of the agent has no score.",
+    "N_LT_2": "Run more scenarios: one alone cannot be compared.",
+    "NOTHING_BLOCKING": "Name a rubric that blocks in the policy, or see why none could be compared.",
     "UNDERPOWERED": "Add scenarios or epochs: this much data cannot see a drop of the size that matters.",
     "BORDERLINE": "Run more epochs: the effect is too close to the floor to call.",
     "TAIL_N": "Run at least 20 comparable runs in each arm: fewer say nothing about a tail.",
@@ -232,7 +235,8 @@ def next_steps(content: Mapping[str, Any]) -> list[str]:
     if any(row["verdict"] == "REGRESSION" for row in rows):
         steps.append(_REGRESSED)
     undecided = [row for row in rows if row["verdict"] != "PASS"]
-    steps += [_STEPS[r] for row in undecided for r in row.get("reasons", []) if r in _STEPS]
+    reasons = [reason for row in undecided for reason in row.get("reasons", [])]
+    steps += [_STEPS[r] for r in [*reasons, *content.get("data_reasons", [])] if r in _STEPS]
     return list(dict.fromkeys(steps))
 
 

@@ -3,15 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
-from django_htmx.middleware import HtmxDetails
 
 from evalhub.protocol.plan import Plan as PlanDocument
+from evalhub.web.access import signed_in
 from evalhub.web.errors import NotFoundError
 from evalhub.web.parameters import query_with
 from evidence.reader.queries import runs as reader
@@ -35,12 +34,6 @@ CONCLUSIONS = ("success", "failure", "action_required", "neutral")
 NONE_YET = "open"
 
 
-class HtmxHttpRequest(HttpRequest):
-    """A request as HtmxMiddleware leaves it."""
-
-    htmx: HtmxDetails
-
-
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
     """Lead to the list of plans."""
@@ -48,7 +41,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@login_required
+@signed_in
 def plans(request: HttpRequest) -> HttpResponse:
     """List the newest plans of the reader's projects, with what failed in words."""
     visible = list(projects.projects_of(request.user))
@@ -102,14 +95,15 @@ def _plan_page(visible: list[Any], *, suite: str, conclusion: str, before: Plan 
 
 
 @require_safe
-@login_required
+@signed_in
 @vary_on_headers("HX-Request")
-def plan(request: HtmxHttpRequest, digest: str) -> HttpResponse:
+def plan(request: HttpRequest, digest: str) -> HttpResponse:
     """Show a plan: what it means, why, and what came of each lane; for htmx only how far it is."""
     found = _readable_plan(request, digest)
     document = plan_queries.plan_document(found)
     context = _progress(found, document) | {"plan": found, "at": timezone.now()}
-    if request.htmx:
+    if request.headers.get("HX-Request") == "true":
+        context["is_part"] = True
         response = render(request, "gates/overview/_plan_progress.html", context)
         if not context["is_open"]:
             # The conclusion is there: the whole page has something new to say.
@@ -191,7 +185,7 @@ def _baselines(
 
 
 @require_safe
-@login_required
+@signed_in
 def run_baseline(request: HttpRequest, run_id: int) -> HttpResponse:
     """Lead from a run to the baseline's run of the same key."""
     run = store.run_with_id(run_id)

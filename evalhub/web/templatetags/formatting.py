@@ -1,5 +1,6 @@
 """How values are written on pages. No data is a dash, never 0."""
 
+import json
 import math
 import re
 from datetime import UTC, datetime
@@ -123,6 +124,16 @@ def words(value: str | None) -> str:
     ('action required', 'no baseline')
     """
     return value.replace("_", " ").lower() if value else NO_DATA
+
+
+@register.filter
+def as_json(value: object) -> str:
+    """Return a JSON value of a document as JSON text.
+
+    >>> as_json(["on", None, 1.5])
+    '["on", null, 1.5]'
+    """
+    return json.dumps(value, ensure_ascii=False)
 
 
 @register.filter

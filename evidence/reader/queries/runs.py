@@ -4,8 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, Value
-from django.db.models.functions import Coalesce
+from django.db.models import Count, Q, QuerySet
 
 from evalhub.protocol.paths import run_folder
 from evalhub.protocol.plan import RunKey
@@ -60,16 +59,23 @@ def outcome_counts(plan: Plan, *, lane: str | None = None) -> dict[str | None, i
     return dict(sorted(rows, key=lambda row: (-row[1], row[0] or "")))
 
 
-def lane_attempts(plan: Plan, lane: str) -> list[Attempt]:
-    """Return the attempts of a lane, newest first, each with `accepted` and `refused` counted."""
-    # One joined count would multiply items by refusals.
-    accepted = _count_of(Item.objects.filter(attempt=OuterRef("pk")))
-    refused = _count_of(Refusal.objects.filter(attempt=OuterRef("pk")))
-    return list(
-        Attempt.objects.filter(lane__plan=plan, lane__name=lane)
-        .annotate(accepted=accepted, refused=refused)
-        .order_by("-number")
-    )
+class AttemptRow(NamedTuple):
+    """One attempt of a lane and how many items it left."""
+
+    attempt: Attempt
+    accepted: int
+    refused: int
+
+
+def lane_attempts(plan: Plan, lane: str) -> list[AttemptRow]:
+    """Return the attempts of a lane, newest first."""
+    attempts = Attempt.objects.filter(lane__plan=plan, lane__name=lane).order_by("-number")
+    accepted = _counts(Item.objects.filter(attempt__in=attempts))
+    refused = _counts(Refusal.objects.filter(attempt__in=attempts))
+    return [
+        AttemptRow(attempt, accepted.get(attempt.pk, 0), refused.get(attempt.pk, 0))
+        for attempt in attempts
+    ]
 
 
 class FailedRun(NamedTuple):
@@ -210,9 +216,8 @@ def refusals_of_run(run: Run) -> list[Refusal]:
     )
 
 
-def _count_of(rows: QuerySet[Any]) -> Coalesce:
-    counted = rows.order_by().values("attempt").annotate(n=Count("pk")).values("n")
-    return Coalesce(Subquery(counted), Value(0))
+def _counts(rows: QuerySet[Any]) -> dict[int, int]:
+    return dict(rows.order_by().values_list("attempt").annotate(n=Count("pk")))
 
 
 def _filtered(runs: QuerySet[Run], wanted: RunFilter) -> QuerySet[Run]:

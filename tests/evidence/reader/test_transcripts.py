@@ -7,7 +7,8 @@ from evalhub.protocol.plan import RunKey
 from evalhub.web.errors import NotFoundError
 from evidence.reader.queries import transcripts
 from evidence.store.models import Run
-from tests.evidence.reader.factories import make_run, ndjson, run_items, send, turn
+from tests.evidence.factories import ndjson
+from tests.evidence.reader.factories import make_run, run_items, send, turn
 from tests.lanes.factories import make_attempt
 
 pytestmark = pytest.mark.django_db
@@ -20,7 +21,7 @@ def make_long_run(*, parts: list[range]) -> Run:
     items = run_items(KEY, turns=[], transcript_parts=len(parts))
     for part, numbers in enumerate(parts, start=1):
         path = format_path(ItemPath(ItemKind.TRANSCRIPT, KEY, part=part))
-        items[path] = ndjson([turn(number, f"text {number}") for number in numbers])
+        items[path] = ndjson(*[turn(number, f"text {number}") for number in numbers])
     send(attempt, items)
     return Run.objects.get(attempt=attempt)
 
@@ -67,13 +68,18 @@ def test_turn_is_found_where_numbers_have_gaps() -> None:
 
 def test_page_ends_early_where_turns_are_huge() -> None:
     # Not one letter repeated: that would be refused as a bomb.
-    huge = "".join(f"{number:x} " for number in range(120_000))
-    run = make_run(turns=[turn(1, huge), turn(2, huge), turn(3, huge), turn(4, "short")])
+    huge = "".join(f"{number:x} " for number in range(80_000))
+    attempt = make_attempt()
+    items = run_items(KEY, turns=[], transcript_parts=2)
+    for part, numbers_of_part in enumerate([(1, 2), (3, 4)], start=1):
+        path = format_path(ItemPath(ItemKind.TRANSCRIPT, KEY, part=part))
+        items[path] = ndjson(*[turn(number, huge) for number in numbers_of_part])
+    send(attempt, items)
 
-    page = transcripts.transcript_page(run, start=1, limit=200)
+    page = transcripts.transcript_page(Run.objects.get(attempt=attempt), start=1, limit=200)
 
-    assert numbers(page) == [1, 2]
-    assert page.next == 3
+    assert numbers(page) == [1, 2, 3]
+    assert page.next == 4
 
 
 def test_run_without_a_transcript_has_an_empty_page() -> None:

@@ -1,0 +1,31 @@
+"""Who may come in: people who have signed in."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec
+
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse
+
+Rest = ParamSpec("Rest")
+
+
+def signed_in(
+    view: Callable[Concatenate[HttpRequest, Rest], HttpResponse],
+) -> Callable[Concatenate[HttpRequest, Rest], HttpResponse]:
+    """Have people sign in before they see the page; they come back to it afterwards.
+
+    A part that htmx asks for leads the whole page there: a redirect would put the sign-in page into
+    the place of the part.
+    """
+
+    @wraps(view)
+    def guarded(request: HttpRequest, /, *args: Rest.args, **kwargs: Rest.kwargs) -> HttpResponse:
+        if request.user.is_authenticated:
+            return view(request, *args, **kwargs)
+        redirect = redirect_to_login(request.get_full_path())
+        if request.headers.get("HX-Request") == "true":
+            return HttpResponse(status=204, headers={"HX-Redirect": redirect["Location"]})
+        return redirect
+
+    return guarded
