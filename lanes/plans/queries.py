@@ -26,7 +26,7 @@ def current_policy(project: Project) -> PolicyVersion | None:
 
 def current_suite(project: Project, name: str) -> SuiteVersion | None:
     """Return the current version of a suite; None if the project has no suite of that name."""
-    suites = SuiteVersion.objects.filter(project=project, name=_storable(name))
+    suites = SuiteVersion.objects.filter(project=project, name=name)
     return suites.order_by("-current_since", "-pk").first()
 
 
@@ -49,7 +49,7 @@ def plan_with_digest(digest: str) -> Plan:
     Raises:
         NotFoundError: if no plan of this digest is registered.
     """
-    plan = _plans().filter(digest=_storable(digest)).first()
+    plan = _plans().filter(digest=digest).first()
     if plan is None:
         raise NotFoundError(f"There is no plan {digest}.")
     return plan
@@ -66,7 +66,7 @@ def plans_of(
     """Return the newest plans of some projects; `before` is the last plan of the page above."""
     plans = _plans().filter(project__in=projects).order_by("-registered_at", "-pk")
     if suite_name is not None:
-        plans = plans.filter(suite_name=_storable(suite_name))
+        plans = plans.filter(suite_name=suite_name)
     if workflow_run_id is not None:
         plans = plans.filter(workflow_run_id=workflow_run_id)
     if before is not None:
@@ -104,7 +104,7 @@ def lane_named(plan: Plan, name: str) -> Lane:
     Raises:
         NotFoundError: if the plan has no lane of that name.
     """
-    lane = Lane.objects.filter(plan=plan, name=_storable(name)).first()
+    lane = Lane.objects.filter(plan=plan, name=name).first()
     if lane is None:
         raise NotFoundError(f"Plan {plan.digest} has no lane {name!r}.")
     return lane
@@ -122,7 +122,7 @@ def attempt_with_key(key: str) -> Attempt:
         NotFoundError: if there is none.
     """
     attempts = Attempt.objects.select_related("lane__plan__project").defer("lane__plan__document")
-    attempt = attempts.filter(key=_storable(key)).first()
+    attempt = attempts.filter(key=key).first()
     if attempt is None:
         raise NotFoundError(f"There is no attempt {key!r}.")
     return attempt
@@ -139,11 +139,6 @@ def newest_attempts(plan: Plan) -> dict[str, Attempt | None]:
     newest: dict[str, Attempt | None] = {lane.name: None for lane in lanes_of(plan)}
     newest.update((attempt.lane.name, attempt) for attempt in attempts_of(plan))
     return newest
-
-
-def _storable(text: str) -> str:
-    """Return a text from outside that can be looked up: PostgreSQL refuses to hear of NUL."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _plans() -> QuerySet[Plan]:

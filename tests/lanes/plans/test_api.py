@@ -392,7 +392,7 @@ def test_names_with_nul_are_of_nothing() -> None:
 
     assert_problem(suite, 404, "not-found")
     assert_problem(lane, 404, "not-found")
-    assert (plans.status, plans.body) == (200, {"plans": []})
+    assert_problem(plans, 404, "not-found")
 
 
 # Close
