@@ -1,12 +1,14 @@
 """What is wrong with a document: where, what it was, what was expected."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 _LONGEST_SHOWN = 120
+_SUBJECT = re.compile(r"^(Input|String|List|Tuple|Dictionary|Value) should (be )?")
 
 
 class Fault(NamedTuple):
@@ -81,4 +83,5 @@ def _expected(detail: dict[str, object]) -> str:
             return "one whole JSON document"
         case "value_error":
             return message.removeprefix("Value error, ")
-    return message.removeprefix("Input should be ").removeprefix("Input should ")
+    # pydantic names the type it checks ("String should have …"); the pointer says that better.
+    return _SUBJECT.sub("", message)

@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from evalhub.protocol.paths import encoded_component
 from evalhub.protocol.plan import Plan, PlannedLane, RunKey
 from evalhub.protocol.policy import TIERS, Policy
 from evalhub.protocol.suite import Suite
 
+# Leaves room for arm, epoch and file name within LONGEST_PATH.
+_LONGEST_ENCODED_ID = 600
 # Clocks of CI machines differ; a guard from further in the future than this was not checked.
 _CLOCK_SKEW = timedelta(minutes=5)
 
@@ -333,6 +336,29 @@ def _stages(case: Case) -> Iterator[Refusal]:
             )
 
 
+def _unusable_ids(case: Case) -> Iterator[Refusal]:
+    folded: dict[str, str] = {}
+    for i, scenario in enumerate(case.plan.scenarios):
+        twin = folded.setdefault(scenario.id.casefold(), scenario.id)
+        if twin != scenario.id:
+            yield Refusal(
+                "scenario_ids_alike",
+                f"/scenarios/{i}/id",
+                f"{scenario.id!r} beside {twin!r}",
+                "ids that differ in more than upper and lower case",
+                "Rename one: on some file systems both would be one folder.",
+            )
+        length = len(encoded_component(scenario.id))
+        if length > _LONGEST_ENCODED_ID:
+            yield Refusal(
+                "scenario_id_too_long",
+                f"/scenarios/{i}/id",
+                f"{length} characters once percent-encoded",
+                f"at most {_LONGEST_ENCODED_ID}",
+                "Shorten the id: it names a folder in which evidence lies.",
+            )
+
+
 RULES: tuple[Rule, ...] = (
     _orphaned_categories,
     _shared_run_keys,
@@ -349,6 +375,7 @@ RULES: tuple[Rule, ...] = (
     _rubrics,
     _arms,
     _stages,
+    _unusable_ids,
 )
 
 

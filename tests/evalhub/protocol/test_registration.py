@@ -245,6 +245,23 @@ def test_later_stages_may_be_left_to_the_nightly() -> None:
     assert codes(plan()) == []
 
 
+def test_ids_that_one_folder_cannot_tell_apart_or_hold() -> None:
+    """Of one pair only the later is named; 200 characters of three bytes do not fit a path."""
+    long_id = "件" * 200
+    scenarios = [scenario("Late", "refunds"), scenario(long_id, "refunds")]
+    runs = [["Late", "candidate", 1], [long_id, "candidate", 1]]
+
+    found = refusals(
+        plan(
+            scenarios=[*plan_json()["scenarios"], *scenarios],
+            lanes=[ORDERS, {**REFUNDS, "runs": [*REFUNDS["runs"], *runs]}],
+        )
+    )
+
+    assert [refusal.code for refusal in found] == ["scenario_ids_alike", "scenario_id_too_long"]
+    assert found[0].got == "'Late' beside 'late'"
+
+
 def test_every_fault_is_told_at_once() -> None:
     document = plan(guards=[], stages=[], rubrics=["resolved", "charm"])
 
@@ -253,4 +270,4 @@ def test_every_fault_is_told_at_once() -> None:
 
 def test_each_rule_has_a_test_here() -> None:
     # Grows with RULES, so that a new rule is not forgotten.
-    assert len(RULES) == 15
+    assert len(RULES) == 16
