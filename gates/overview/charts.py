@@ -142,13 +142,20 @@ def _trace(effect: Effect, *, row: int, half: float) -> dict[str, Any]:
         "marker": {
             "color": f"--{mark.tone}",
             "size": 10,
-            "symbol": "circle" if effect.low is not None else "diamond-open",
+            "symbol": _symbol(effect, half=half),
         },
         "hovertemplate": (
             f"{mark.word}<br>effect {signed(effect.delta)}"
             f"<br>95 % interval {interval(_ends(effect))}<extra></extra>"
         ),
     }
+
+
+def _symbol(effect: Effect, *, half: float) -> str:
+    if abs(effect.floors) > half:
+        # It lies further out than the axis goes: an arrow says so, a dot would be a wrong number.
+        return "triangle-left" if effect.floors < 0 else "triangle-right"
+    return "circle" if effect.low is not None else "diamond-open"
 
 
 def _ends(effect: Effect) -> tuple[float, float] | None:

@@ -74,3 +74,12 @@ def test_two_effects_of_one_label_keep_rows_of_their_own() -> None:
     figure = charts.forest_figure([make_effect(), make_effect(0.1)])
 
     assert figure["layout"]["yaxis"]["tickvals"] == [0, 1]
+
+
+def test_effect_beyond_the_axis_is_an_arrow_at_its_edge() -> None:
+    figure = charts.forest_figure([make_effect(-0.9, low=-1.2, high=-0.6)])
+
+    (trace,) = figure["data"]
+    assert trace["x"] == [-charts.WIDEST]
+    assert trace["marker"]["symbol"] == "triangle-left"
+    assert "effect −0.9" in trace["hovertemplate"]
