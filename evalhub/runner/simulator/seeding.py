@@ -85,7 +85,7 @@ def orders() -> list[Order]:
     return [
         Order(
             number=f"A-{1001 + index}",
-            # Coprime to the number of customers: each has two orders, in different statuses.
+            # 7 is coprime to the number of customers: each has two orders.
             email=CUSTOMERS[index * 7 % len(CUSTOMERS)][1],
             status=_STATUSES[(index + index // len(CUSTOMERS)) % len(_STATUSES)],
             currency=("usd", "eur", "usd", "jpy", "gbp")[index % 5],

@@ -58,6 +58,8 @@ class Command(BaseCommand):
         data: Path = options["data"].absolute()
         folder = data / "demo"
         folder.mkdir(parents=True, exist_ok=True)
+        # The sign-in link and the project's token stand in files in here.
+        folder.chmod(0o700)
         programs = Programs(settings.BASE_DIR, folder, quiet_environment(data))
         with _stop_signals():
             try:
@@ -94,7 +96,6 @@ class Command(BaseCommand):
                 reason = "The first plan of the demo: looked at, and taken as what is normal."
                 stage.client.ask("baseline", "adopt", told[-1].digest, "--reason", reason)
                 self.console.print("  It was adopted as the baseline.")
-        _keep(data, _Kept(stage.client.token, kept.runs + 1))
         self._show_end(stage, data, told[-1])
         if once:
             (data / "demo.json").write_text(json.dumps(story.summary(told), indent=2) + "\n")
@@ -120,6 +121,8 @@ class Command(BaseCommand):
             what="the server was ready",
         )
         token = kept.token or _created_project(programs)
+        # At once: a demo that is interrupted must not lose the only copy of the token.
+        _keep(data, _Kept(token, kept.runs + 1))
         return _Stage(up, Client(programs, url, token), github)
 
     def _show_chapter(self, told: Told) -> None:
