@@ -91,7 +91,8 @@ def forest_figure(effects: Sequence[Effect]) -> dict[str, Any]:
             "showlegend": False,
             "hoverlabel": {"align": "left"},
             "xaxis": {
-                "range": [-half, half],
+                # A little wider than the effects, so that a mark at the edge is seen whole.
+                "range": [round(-1.03 * half, 6), round(1.03 * half, 6)],
                 "title": {
                     "text": "effect in floors, worse on the left",
                     "font": {"size": 12, "color": "--soft"},
