@@ -14,6 +14,8 @@ from evalhub.tasks.names import SWEEPS
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "evalhub.settings")
 
 _PR_SET_PDEATHSIG = 1
+# Taken before beat is forked off, so beat can tell whether its worker is still its parent.
+_WORKER_PID = os.getpid()
 
 app = Celery("evalhub")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -48,5 +50,5 @@ app.autodiscover_tasks()
 def _end_beat_with_its_worker(**_: Any) -> None:
     """Have the kernel end the embedded beat when its worker dies: fork does not inherit that wish."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() == 1:
+    if os.getppid() != _WORKER_PID:
         os._exit(0)

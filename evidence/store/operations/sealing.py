@@ -37,7 +37,9 @@ def seal(attempt: Attempt, request: SealRequest, *, at: datetime) -> SealAnswer:
     with transaction.atomic(durable=True):
         locked = Attempt.objects.select_for_update(no_key=True).get(pk=attempt.pk)
         if locked.state in {AttemptState.SUPERSEDED, AttemptState.CANCELLED}:
-            raise attempts_operations.AttemptEndedError(f"The attempt {locked.key} was {locked.state.lower()}.")
+            raise attempts_operations.AttemptEndedError(
+                f"The attempt {locked.key} was {locked.state.lower()}."
+            )
         # Under the lock, so that no segment arrives between the comparison and the seal.
         _refuse_other_segments(queries.segment_digests(attempt), request)
         if request.final and locked.state != AttemptState.SEALED:

@@ -11,6 +11,7 @@ from evidence.store import queries
 from evidence.store.operations import sealing
 from evidence.store.storage import object_store
 from lanes.plans.models import Attempt, Plan
+from lanes.plans.operations import attempts
 from tests.evidence.factories import (
     first_run_key,
     make_refusal,
@@ -158,7 +159,7 @@ def test_superseded_attempt_is_not_sealed() -> None:
     attempt = make_attempt()
     make_attempt(attempt.lane.plan)
 
-    with pytest.raises(sealing.AttemptEndedError, match="superseded"):
+    with pytest.raises(attempts.AttemptEndedError, match="superseded"):
         sealing.seal(attempt, seal_request(attempt, final=True), at=NOW)
 
     assert Attempt.objects.get(pk=attempt.pk).state == "SUPERSEDED"
