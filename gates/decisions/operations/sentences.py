@@ -75,7 +75,7 @@ def title_of(judgment: Judgment, evaluation: Evaluation) -> str:
     parts = [
         *(_counted(f) for f in heavy),
         *_passing(gating, judgment),
-        *(_harm(one, confirmed=one.name in judgment.fold.failing) for one in harm),
+        *(_harm(one, evaluation, confirmed=one.name in judgment.fold.failing) for one in harm),
         *(_DATA_WORDS[reason] for reason in judgment.data_reasons),
         *(_counted(f) for f in light),
         *_weak(gating, judgment),
@@ -133,12 +133,29 @@ def _passing(gating: Sequence[Judged], judgment: Judgment) -> list[str]:
     return [f"{passing} of {len(rubrics)} {noun} {verb}"]
 
 
-def _harm(one: Judged, *, confirmed: bool) -> str:
+def _harm(one: Judged, evaluation: Evaluation, *, confirmed: bool) -> str:
     if isinstance(one.outcome, TailComparison):
         words = _tail_harm(one.outcome, name=_name(one))
     else:
         words = _mean_harm(one.outcome, name=_name(one))
+    places = _worse_categories(one, evaluation)
+    if places:
+        words = f"{words}, mostly in {_listed(places)}"
     return words if confirmed else f"{words}, not confirmed"
+
+
+def _worse_categories(one: Judged, evaluation: Evaluation) -> list[str]:
+    """Return the categories in which an overall regression shows by itself, unless in all of them."""
+    slices = [
+        draft.judged
+        for draft in evaluation.drafts
+        if draft.judged.category is not None
+        and (draft.judged.rubric, draft.judged.arm) == (one.rubric, one.arm)
+        and draft.judged.comparator.comparison is one.comparator.comparison
+    ]
+    worse = [s.category for s in slices if s.verdict is Verdict.REGRESSION and s.category]
+    is_part = one.category is None and one.verdict is Verdict.REGRESSION
+    return sorted(worse) if is_part and len(worse) < len(slices) else []
 
 
 def _mean_harm(outcome: MeanComparison, *, name: str) -> str:

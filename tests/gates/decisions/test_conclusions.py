@@ -53,7 +53,7 @@ def test_regression_in_one_category_fails_and_is_named_with_its_interval() -> No
     assert row["delta"] == pytest.approx(-1.0, abs=0.1)
     assert row["ci95"][0] < row["delta"] < row["ci95"][1] < 0
     assert "1 of 2 rubrics pass; correctness is worse by " in conclusion.title
-    assert conclusion.title.count("on 24 scenarios") == 1
+    assert conclusion.title.count("on 24 scenarios, mostly in refunds") == 1
     in_refunds = verdict(conclusion, rubric="correctness", category="refunds")
     assert (in_refunds["verdict"], in_refunds["gates"]) == ("REGRESSION", False)
     assert verdict(conclusion, rubric="correctness", category="orders")["verdict"] == "PASS"
