@@ -49,7 +49,7 @@ check: $(VENV)/dev.stamp ## format, lint, types, floors, migrations, fast tests
 	$(BIN)/mypy .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python manage.py makemigrations --check --dry-run
-	$(BIN)/pytest -q -n 2 -m "not browser and not journey"
+	$(BIN)/pytest -q -n 2 -m "not slow and not browser and not journey"
 
 .PHONY: format
 format: $(VENV)/dev.stamp ## write the code in its one layout

@@ -20,6 +20,8 @@ from evalhub.protocol.faults import parse_document
 from evalhub.protocol.records import Failure, JudgeLine, Result, Turn
 from evalhub.runner.simulator.child import RunningSimulator, start_simulator
 
+pytestmark = pytest.mark.slow
+
 COMMIT = "c" * 40
 CLEAN = Habits(is_impatient=False, defect=None)
 IMPATIENT = Habits(is_impatient=True, defect=None)

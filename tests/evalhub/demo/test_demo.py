@@ -19,6 +19,8 @@ from evalhub.demo.build_suite import ROOT
 from evalhub.demo.programs import Programs, quiet_environment
 from tests.evalhub.supervisor.processes import clean_environment, descendants, survivors, wait_for
 
+pytestmark = pytest.mark.slow
+
 LANES = {"refunds": 27, "lookups": 18, "payments": 33, "memory": 15}
 
 

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SHA = "a" * 40
 RUNS = "/repos/acme/agent/check-runs"
 LIST = f"/repos/acme/agent/commits/{SHA}/check-runs"

@@ -14,7 +14,7 @@ from tests.evalhub.runner.documents import make_policy, make_scenario, make_suit
 from tests.evalhub.runner.lanes import AGENT
 from tests.lanes.factories import make_project, make_token
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 @pytest.fixture

@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from evalhub.runner.execution import Assignment, Execution
 from evalhub.runner.lane_log import LaneLog
 from evalhub.runner.spool import Spool
 from tests.evalhub.runner.alive import eventually, is_alive
 from tests.evalhub.runner.documents import make_scenario, make_suite
 from tests.evalhub.runner.test_spool import make_spool
+
+pytestmark = pytest.mark.slow
 
 PROGRAM = (
     "import os, pathlib, time; pathlib.Path('pid').write_text(str(os.getpid())); time.sleep(300)"

@@ -19,6 +19,8 @@ from tests.evalhub.runner.documents import make_scenario, make_suite
 from tests.evalhub.runner.lanes import lane_process, make_lane, push_process, run
 from tests.evalhub.runner.loopback import SALT, LoopbackStore
 
+pytestmark = pytest.mark.slow
+
 
 def outcomes(store: LoopbackStore) -> dict[str, str]:
     return {

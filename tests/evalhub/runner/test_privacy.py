@@ -11,6 +11,8 @@ PROGRAM = """
 import os, sys, ctypes
 from evalhub.runner.privacy import keep_private
 
+pytestmark = pytest.mark.slow
+
 def as_nobody():
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as a process is that never was root

@@ -13,6 +13,8 @@ import pytest
 from evalhub.runner.processes import GuardianLostError, RunEnd, RunProcess
 from tests.evalhub.runner.alive import eventually, is_alive, number_in
 
+pytestmark = pytest.mark.slow
+
 # Leaves a process behind that has a session of its own, as a daemon has.
 DAEMON = "setsid sh -c 'echo $$ > daemon.tmp; mv daemon.tmp daemon.pid; exec sleep 300' &"
 

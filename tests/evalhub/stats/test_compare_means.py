@@ -15,6 +15,8 @@ from evalhub.stats.rubric import Design, Direction, RunScore, RunStatus, Samplin
 from tests.evalhub.stats.make import make_binary, make_continuous, make_plain_runs, make_runs, quick
 from tests.evalhub.stats.test_welch import SLEEP_FIRST, SLEEP_SECOND
 
+pytestmark = pytest.mark.slow
+
 BASELINE = [0.5 + 0.02 * index for index in range(20)]
 WOBBLE = [0.01 * (-1) ** index * (1 + index % 3) for index in range(20)]
 

@@ -15,6 +15,8 @@ from evalhub.supervisor.programs import Program, broker, web, worker
 from evalhub.supervisor.supervision import Supervisor, blocked_signals, restart_pause
 from tests.evalhub.supervisor.processes import descendants, survivors, wait_for
 
+pytestmark = pytest.mark.slow
+
 Said = list[str]
 
 

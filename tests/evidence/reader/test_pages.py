@@ -17,7 +17,7 @@ from tests.evidence.factories import judge_line, make_refusal
 from tests.evidence.reader.factories import make_run, send, turn
 from tests.lanes.factories import make_attempt, make_plan, make_project, make_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 Address = Callable[[Run], str]
 

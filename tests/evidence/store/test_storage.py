@@ -23,6 +23,8 @@ from tests.evidence.factories import make_run, make_segment, send_segment
 from tests.evidence.store.s3 import running_s3, wait_until_it_answers
 from tests.lanes.factories import make_attempt
 
+pytestmark = pytest.mark.slow
+
 KEY = "acme/agent/sha256:00/ordinary-1/att_1/1-ab.zip"
 
 

@@ -22,7 +22,7 @@ from tests.gates.checks.factories import conclude, make_check, make_checked_proj
 from tests.gates.checks.scripted import Answer, scripted_github
 from tests.lanes.factories import HEAD_SHA, NOW, make_attempt, make_plan
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 LATER = NOW + timedelta(minutes=20)
 
 

@@ -21,7 +21,7 @@ from tests.gates.checks.factories import (
 )
 from tests.lanes.factories import NOW, make_attempt, make_plan
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 DESCRIPTION = Path(__file__).resolve().parents[4] / "shared/github/github_cut.openapi.json"
 

@@ -23,6 +23,8 @@ from tests.gates.factories import (
 )
 from tests.lanes.factories import NOW, make_project, make_token
 
+pytestmark = pytest.mark.slow
+
 FEW = SCENARIOS[:2]
 
 

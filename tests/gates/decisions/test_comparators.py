@@ -26,7 +26,7 @@ from tests.gates.factories import (
 )
 from tests.lanes.factories import BASE_SHA
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
 def test_baseline_lane_of_the_same_plan_is_preferred_over_history() -> None:

@@ -23,7 +23,7 @@ from tests.gates.factories import (
 )
 from tests.lanes.factories import NOW
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
 def test_unchanged_agent_succeeds_and_what_cannot_be_shown_is_named() -> None:

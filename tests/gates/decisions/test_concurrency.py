@@ -24,7 +24,7 @@ from tests.gates.factories import (
 )
 from tests.lanes.factories import NOW
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 FEW = SCENARIOS[:2]
 

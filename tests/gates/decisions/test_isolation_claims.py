@@ -19,7 +19,7 @@ from tests.gates.factories import (
 from tests.gates.verdicts.test_isolation import make_environment
 from tests.lanes.factories import make_attempt
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
 def test_isolation_that_nobody_proved_is_no_success() -> None:

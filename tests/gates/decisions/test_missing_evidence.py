@@ -27,7 +27,7 @@ from tests.gates.factories import (
 )
 from tests.lanes.factories import BASE_SHA, NOW, make_attempt
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
 def test_lane_that_never_came_fails_with_its_run_keys() -> None:

@@ -23,7 +23,7 @@ from tests.gates.factories import (
     verdict,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
 def test_failing_run_called_infra_error_and_repeated_does_not_help() -> None:

@@ -24,7 +24,7 @@ from tests.gates.factories import (
 )
 from tests.lanes.factories import NOW, make_attempt, make_plan, make_project, make_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
 def plan_address(plan: Plan) -> str:

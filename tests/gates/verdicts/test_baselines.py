@@ -29,7 +29,7 @@ from tests.gates.factories import (
 )
 from tests.lanes.factories import BASE_SHA, NOW, make_project, make_token
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 FEW = [s for s in SCENARIOS if s[0].endswith(("0", "1"))]
 

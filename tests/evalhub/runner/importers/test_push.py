@@ -11,6 +11,8 @@ from evalhub.runner.errors import Exit
 from tests.evalhub.runner.importers.test_tau_bench import make_record
 from tests.evalhub.runner.loopback import RUN_TOKEN, LoopbackStore
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(

@@ -16,6 +16,8 @@ from evalhub.runner.simulator import server
 from evalhub.runner.simulator.child import RunningSimulator, SimulatorError, start_simulator
 from evalhub.runner.simulator.seeding import seeded_world
 
+pytestmark = pytest.mark.slow
+
 
 def client_of(running: RunningSimulator) -> httpx.Client:
     headers = {"Authorization": f"Bearer {running.key}"}

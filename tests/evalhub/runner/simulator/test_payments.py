@@ -5,6 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 def make_intent(client: httpx.Client, **fields: str) -> dict[str, Any]:
     data = {"amount": "5000", "currency": "usd", **fields}

@@ -7,6 +7,8 @@ import pytest
 
 from evalhub.runner.simulator.child import RunningSimulator
 
+pytestmark = pytest.mark.slow
+
 
 def error_of(answer: Any) -> dict[str, Any]:
     error: dict[str, Any] = answer.json()["error"]

@@ -7,6 +7,8 @@ import pytest
 from evalhub.runner.simulator import intents
 from evalhub.runner.simulator.seeding import CUSTOMERS, build_digest, orders, seeded_world
 
+pytestmark = pytest.mark.slow
+
 
 def test_equal_seeds_give_equal_worlds() -> None:
     assert seeded_world(7).digest() == seeded_world(7).digest()
