@@ -6,6 +6,7 @@ import os
 import sys
 
 from django.core.management import execute_from_command_line
+from django.db import DatabaseError
 
 
 def _data_directory() -> str | None:
@@ -22,4 +23,13 @@ if __name__ == "__main__":
     if data is not None:
         os.environ["EVALHUB_DATA"] = data
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "evalhub.settings")
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except DatabaseError as error:
+        from django.conf import settings  # noqa: PLC0415 - settings are not ready before
+
+        sys.exit(
+            f"The database of {settings.DATA_DIR} did not answer as expected ({error}). If evalhub runs"
+            " on another data directory, name it in EVALHUB_DATA; if this one is new, run"
+            " `manage.py migrate`, or `manage.py up`, which does."
+        )

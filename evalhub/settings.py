@@ -31,7 +31,12 @@ def _kept_secret() -> str:
 
 SECRET_KEY = env_secret("EVALHUB_SECRET_KEY") or _kept_secret()
 DEBUG = env_bool("EVALHUB_DEBUG", default=False)
-PUBLIC_URL = env_text("EVALHUB_PUBLIC_URL", "http://127.0.0.1:8123").rstrip("/")
+# `up` leaves its address here, so that commands beside it print links that lead to it.
+ADDRESS_FILE = DATA_DIR / "run" / "address"
+PUBLIC_URL = env_text(
+    "EVALHUB_PUBLIC_URL",
+    ADDRESS_FILE.read_text() if ADDRESS_FILE.exists() else "http://127.0.0.1:8123",
+).rstrip("/")
 ALLOWED_HOSTS = env_list("EVALHUB_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 BEHIND_TLS = PUBLIC_URL.startswith("https://")

@@ -8,6 +8,8 @@ from typing import NamedTuple, TypeVar
 from pydantic import BaseModel, ValidationError
 
 _LONGEST_SHOWN = 120
+_MOST_IN_A_SENTENCE = 5
+_NO_SUCH_FIELD = "no field of this name"
 _SUBJECT = re.compile(r"^(Input|String|List|Tuple|Dictionary|Value) should (be )?")
 
 
@@ -30,8 +32,14 @@ class DocumentError(ValueError):
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = list(faults)
-        more = f" ({len(self.faults) - 1} more)" if len(self.faults) > 1 else ""
-        super().__init__(f"{self.faults[0]}{more}.")
+        shown = self.misspelt_first()[:_MOST_IN_A_SENTENCE]
+        rest = len(self.faults) - len(shown)
+        more = f" ({rest} more)" if rest else ""
+        super().__init__(f"{'; '.join(map(str, shown))}{more}.")
+
+    def misspelt_first(self) -> list[Fault]:
+        """Return the faults with unknown fields first: one of them often explains an absent one."""
+        return sorted(self.faults, key=lambda fault: fault.expected != _NO_SUCH_FIELD)
 
 
 Document = TypeVar("Document", bound=BaseModel)
@@ -78,7 +86,7 @@ def _expected(detail: dict[str, object]) -> str:
         case "missing":
             return "this field"
         case "extra_forbidden":
-            return "no field of this name"
+            return _NO_SUCH_FIELD
         case "json_invalid":
             return "one whole JSON document"
         case "value_error":

@@ -84,7 +84,10 @@ def _moved(comparison: MeanComparison) -> str:
     if comparison.ci95 is None:
         return change
     low, high = comparison.ci95
-    return f"{change} (95 % interval {low:+.3g} to {high:+.3g})"
+    if delta < 0:
+        # "Worse by" has taken the sign.
+        low, high = -high, -low
+    return f"{change} (95 % interval {number(low)} to {number(high)})"
 
 
 def _floor_words(comparison: MeanComparison, floor: FloorTest) -> str:

@@ -11,6 +11,8 @@ from evalhub.web.templatetags.formatting import interval, mark_of, signed
 
 WIDEST = 5.0
 """Effects beyond this many floors are drawn at the edge; their numbers say how far they are."""
+FARTHEST = 10.0
+"""The same for the forest plot, which has the room."""
 _NARROWEST = 2.0
 _ROW_PIXELS = 34
 
@@ -77,22 +79,30 @@ def bar(effect: Effect, *, half: float) -> Bar:
     )
 
 
+def axis_range(effects: Sequence[Effect]) -> tuple[float, float]:
+    """Return from where to where the forest plot's axis goes, in floors: as far as the effects do."""
+    reach = [x for e in effects for x in (e.low_floors, e.high_floors, e.floors)]
+    low, high = min([-_NARROWEST, *reach]), max([_NARROWEST / 2, *reach])
+    # A little wider than the effects, so that a mark at the edge is seen whole.
+    margin = 0.03 * (high - low)
+    return max(low - margin, -FARTHEST), min(high + margin, FARTHEST)
+
+
 def forest_figure(effects: Sequence[Effect]) -> dict[str, Any]:
     """Return the forest plot of all effects, as Plotly takes it; colors are custom properties."""
-    half = half_width(effects)
+    axis = axis_range(effects)
     # Plotly stacks from the bottom: the table's first row is to stand on top. Two rubrics may share
     # a label, so rows have numbers and the labels are written beside them.
     rows = list(enumerate(reversed(effects)))
     return {
-        "data": [_trace(effect, row=row, half=half) for row, effect in rows],
+        "data": [_trace(effect, row=row, axis=axis) for row, effect in rows],
         "layout": {
             "height": _ROW_PIXELS * len(effects) + 100,
             "margin": {"l": 10, "r": 16, "t": 24, "b": 50},
             "showlegend": False,
             "hoverlabel": {"align": "left"},
             "xaxis": {
-                # A little wider than the effects, so that a mark at the edge is seen whole.
-                "range": [round(-1.03 * half, 6), round(1.03 * half, 6)],
+                "range": [round(1.02 * end, 6) for end in axis],
                 "title": {
                     "text": "effect in floors, worse on the left",
                     "font": {"size": 12, "color": "--soft"},
@@ -123,9 +133,9 @@ def forest_figure(effects: Sequence[Effect]) -> dict[str, Any]:
     }
 
 
-def _trace(effect: Effect, *, row: int, half: float) -> dict[str, Any]:
+def _trace(effect: Effect, *, row: int, axis: tuple[float, float]) -> dict[str, Any]:
     mark = mark_of(effect.verdict)
-    x = min(max(effect.floors, -half), half)
+    x = min(max(effect.floors, axis[0]), axis[1])
     return {
         "type": "scatter",
         "mode": "markers",
@@ -143,7 +153,7 @@ def _trace(effect: Effect, *, row: int, half: float) -> dict[str, Any]:
         "marker": {
             "color": f"--{mark.tone}",
             "size": 10,
-            "symbol": _symbol(effect, half=half),
+            "symbol": _symbol(effect, axis=axis),
         },
         "hovertemplate": (
             f"{mark.word}<br>effect {signed(effect.delta)}"
@@ -152,8 +162,8 @@ def _trace(effect: Effect, *, row: int, half: float) -> dict[str, Any]:
     }
 
 
-def _symbol(effect: Effect, *, half: float) -> str:
-    if abs(effect.floors) > half:
+def _symbol(effect: Effect, *, axis: tuple[float, float]) -> str:
+    if not axis[0] <= effect.floors <= axis[1]:
         # It lies further out than the axis goes: an arrow says so, a dot would be a wrong number.
         return "triangle-left" if effect.floors < 0 else "triangle-right"
     return "circle" if effect.low is not None else "diamond-open"

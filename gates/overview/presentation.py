@@ -38,6 +38,12 @@ class Verdicts(NamedTuple):
     figure: dict[str, Any] | None
 
     @property
+    def is_batch_unknown(self) -> bool:
+        """Whether an interval leaves out what differs from one night to the next."""
+        rows = (*self.overall, *self.by_category)
+        return any("BATCH_UNKNOWN" in row.verdict.get("reasons", []) for row in rows)
+
+    @property
     def category_counts(self) -> dict[str, int]:
         """How many verdicts by category say what."""
         counts = Counter(row.verdict["verdict"] for row in self.by_category)

@@ -40,7 +40,7 @@ def judge_lines(run: Run) -> list[JudgeLine]:
 
 def items(run: Run) -> list[Item]:
     """Return every piece of evidence of a run, by path."""
-    return list(run.items.order_by("path", "id"))
+    return list(run.items.order_by("kind", "name", "part", "id"))
 
 
 def preflight(attempt: Attempt) -> Preflight | None:
@@ -75,7 +75,7 @@ def lane_logs(attempt: Attempt) -> list[Log]:
 
 def lane_items(attempt: Attempt) -> list[Item]:
     """Return the evidence of the lane itself in one attempt, by path."""
-    return list(attempt.items.filter(run=None).order_by("path", "id"))
+    return list(attempt.items.filter(run=None).order_by("kind", "name", "part", "id"))
 
 
 def item_with_id(item_id: int) -> Item:

@@ -57,11 +57,24 @@ def test_every_fault_is_found_not_only_the_first() -> None:
     assert [fault.pointer for fault in found] == ["/phase", "/done", "/total"]
 
 
-def test_sentence_names_the_first_and_counts_the_others() -> None:
-    error = DocumentError([Fault("/a", "1", "2"), Fault("/b", "1", "2")])
+def test_sentence_names_five_faults_and_counts_the_others() -> None:
+    one, two = Fault("/a", "1", "2"), Fault("/b", "1", "2")
 
-    assert str(error) == "/a was 1; expected 2 (1 more)."
+    assert str(DocumentError([one, two])) == "/a was 1; expected 2; /b was 1; expected 2."
     assert str(DocumentError([Fault("", "1", "2")])) == "the document was 1; expected 2."
+    many = DocumentError([Fault(f"/{i}", "1", "2") for i in range(7)])
+    assert str(many).endswith("/4 was 1; expected 2 (2 more).")
+
+
+def test_sentence_names_a_misspelt_field_before_the_field_that_is_absent_for_it() -> None:
+    misspelt = {name if name != "total" else "totla": v for name, v in HEARTBEAT.items()}
+
+    with pytest.raises(DocumentError) as caught:
+        parse_document(Heartbeat, json.dumps(misspelt))
+
+    assert str(caught.value) == (
+        "/totla was 3; expected no field of this name; /total was absent; expected this field."
+    )
 
 
 def test_pointer_leads_through_lists_and_escapes_names() -> None:

@@ -17,7 +17,7 @@ from tests.evalhub.stats.test_compare_means import BASELINE, WOBBLE, compared, s
     [
         (0.1, "quality: worse by 0.1"),
         (0.1, "which reaches the floor of 0.05."),
-        (-0.1, "quality: better by 0.0995 (95 % interval +0.0"),
+        (-0.1, "quality: better by 0.0995 (95 % interval 0.0"),
         (0.0, "; a drop of 0.05 is excluded."),
         (0.045, "too close to the floor of 0.05 to call."),
     ],

@@ -48,6 +48,13 @@ def test_axis_holds_every_effect_up_to_its_limit(delta: float, half: float) -> N
     assert charts.half_width([effect]) == pytest.approx(half)
 
 
+def test_forest_reaches_as_far_as_its_effects_to_each_side() -> None:
+    low, high = charts.axis_range([make_effect(-0.4, low=-0.6, high=-0.2)])
+
+    assert -6.5 < low < -6
+    assert 1 <= high < 1.3
+
+
 def test_axis_without_effects_has_its_least_width() -> None:
     assert charts.half_width([]) == 2.0
 
@@ -77,9 +84,9 @@ def test_two_effects_of_one_label_keep_rows_of_their_own() -> None:
 
 
 def test_effect_beyond_the_axis_is_an_arrow_at_its_edge() -> None:
-    figure = charts.forest_figure([make_effect(-0.9, low=-1.2, high=-0.6)])
+    figure = charts.forest_figure([make_effect(-1.9, low=-2.2, high=-1.6)])
 
     (trace,) = figure["data"]
-    assert trace["x"] == [-charts.WIDEST]
+    assert trace["x"] == [-charts.FARTHEST]
     assert trace["marker"]["symbol"] == "triangle-left"
-    assert "effect −0.9" in trace["hovertemplate"]
+    assert "effect −1.9" in trace["hovertemplate"]

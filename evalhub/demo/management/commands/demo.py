@@ -100,6 +100,10 @@ class Command(BaseCommand):
         if once:
             (data / "demo.json").write_text(json.dumps(story.summary(told), indent=2) + "\n")
             self.console.print(f"All of this is in {data / 'demo.json'}.")
+            again = f"make up PORT={port} DATA={data}"
+            self.console.print(
+                f"The server ends now. To look at the pages: {again}", soft_wrap=True
+            )
             return
         self.console.print("The server goes on running; Ctrl-C stops everything.")
         code = stage.up.process.wait()

@@ -55,8 +55,10 @@ class Command(BaseCommand):
             self._say("evalhub has stopped.")
 
     def _run(self, address: _Address, directory: DataDirectory, listener: socket.socket) -> None:
+        environment = _environment(address, directory)
+        (directory.run / settings.ADDRESS_FILE.name).write_text(environment["EVALHUB_PUBLIC_URL"])
         supervisor = Supervisor(
-            environment=_environment(address, directory),
+            environment=environment,
             logs=directory.logs,
             folder=settings.BASE_DIR,
             lock=directory.lock,
