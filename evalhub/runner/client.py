@@ -2,7 +2,7 @@
 
 import base64
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
@@ -12,6 +12,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from evalhub import __version__
+from evalhub.protocol.faults import Fault
 from evalhub.protocol.messages import (
     Heartbeat,
     HeartbeatAnswer,
@@ -23,7 +24,7 @@ from evalhub.protocol.messages import (
     TokenAnswer,
 )
 from evalhub.protocol.segments import Receipt
-from evalhub.runner.documents import JsonObject
+from evalhub.runner.documents import JsonObject, fault_lines
 from evalhub.runner.errors import InputError, RunnerError, StoreUnreachableError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -277,10 +278,15 @@ def _told(answer: httpx.Response) -> _Told:
         body = " ".join(answer.text[:_SHOWN_BODY].split())
         place = f"{answer.request.method} {answer.request.url.path}"
         return _Told(f"{place} was answered with {answer.status_code}: {body or 'nothing'}", "")
-    lines = [f"{problem.detail} {problem.fix}" if problem.fix else problem.detail]
-    # The first fault of one is in the sentence already.
-    if len(problem.errors) > 1:
-        lines += [
-            f"  {e.pointer or '/'} was {e.got}; expected {e.expected}" for e in problem.errors
-        ]
-    return _Told("\n".join(lines), problem.code)
+    faults = [Fault(e.pointer, e.got, e.expected) for e in problem.errors]
+    detail = problem.detail
+    # One fault is in the sentence; of several, each is told once, on a line of its own.
+    if len(faults) > 1:
+        detail = f"{_without_faults(detail, faults)}{fault_lines(faults)}"
+    separator = "\n" if len(faults) > 1 else " "
+    return _Told(f"{detail}{separator}{problem.fix}" if problem.fix else detail, problem.code)
+
+
+def _without_faults(detail: str, faults: Sequence[Fault]) -> str:
+    places = [place for fault in faults if (place := detail.find(str(fault))) > 0]
+    return detail[: min(places)].rstrip() if places else detail

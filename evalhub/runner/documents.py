@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -10,7 +11,7 @@ import yaml
 from pydantic import BaseModel
 
 from evalhub.protocol.canonical import Digest, canonical_bytes, document_digest
-from evalhub.protocol.faults import DocumentError, parse_document
+from evalhub.protocol.faults import DocumentError, Fault, parse_document
 from evalhub.runner.errors import InputError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -18,6 +19,7 @@ JsonObject = dict[str, Any]
 
 _YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 _TIMESTAMP_TAG = "tag:yaml.org,2002:timestamp"
+_MOST_FAULTS = 20
 
 
 class Loaded(NamedTuple, Generic[Model]):
@@ -67,6 +69,8 @@ def parsed(data: bytes, *, path: Path, what: str) -> Any:
         if path.suffix.lower() in _YAML_SUFFIXES:
             return yaml.load(text, Loader=_YamlLoader)  # noqa: S506 - derived from SafeLoader
         return json.loads(text, object_pairs_hook=_unrepeated)
+    except yaml.MarkedYAMLError as error:
+        raise InputError(_yaml_sentence(error, path=path, what=what)) from None
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"The {what} {path} is not valid: {reason}.") from None
@@ -92,7 +96,15 @@ def as_document(document: Any, model: type[Model], *, what: str) -> Loaded[Model
         data = canonical_bytes(document)
         return Loaded(document, parse_document(model, data), document_digest(document))
     except DocumentError as error:
-        raise InputError(f"The {what} is not valid: {error}") from None
+        told = fault_lines(error.misspelt_first()) if len(error.faults) > 1 else f" {error}"
+        raise InputError(f"The {what} is not valid:{told}") from None
+
+
+def fault_lines(faults: Sequence[Fault]) -> str:
+    """Return faults for a terminal, each on a line of its own below what was said before."""
+    lines = "".join(f"\n  {fault}" for fault in faults[:_MOST_FAULTS])
+    more = len(faults) - _MOST_FAULTS
+    return f"{lines}\n  and {more} more" if more > 0 else lines
 
 
 def write_document(path: Path, document: object) -> None:
@@ -130,6 +142,14 @@ def write_whole(
         raise InputError(
             f"{path} cannot be written: {error.strerror or error}; choose another place."
         ) from None
+
+
+def _yaml_sentence(error: yaml.MarkedYAMLError, *, path: Path, what: str) -> str:
+    """Return where and why YAML ends to be YAML, without the drawing that the parser makes of it."""
+    mark = error.problem_mark or error.context_mark
+    place = f" in line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+    reason = " ".join(filter(None, (error.context, error.problem)))
+    return f"The {what} {path} is not valid{place}: {' '.join(reason.split())}."
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from evalhub.protocol.policy import Policy
 from evalhub.protocol.registration import Refusal, registration_refusals
 from evalhub.protocol.suite import LaneMap, Suite, SuiteScenario
 from evalhub.runner.allocation import cohesive_units, heaviest_first, parted_by_memory
-from evalhub.runner.documents import JsonObject, Loaded
+from evalhub.runner.documents import JsonObject, Loaded, fault_lines
 from evalhub.runner.errors import InputError
 
 DEFAULT_LANES = 4
@@ -121,8 +121,8 @@ def checked_plan(
     try:
         plan = parse_document(Plan, json.dumps(document))
     except DocumentError as error:
-        lines = "\n".join(f"  {fault}" for fault in error.faults)
-        raise InputError(f"The plan is not valid:\n{lines}") from None
+        lines = fault_lines(error.misspelt_first())
+        raise InputError(f"The plan is not valid:{lines}") from None
     refusals = registration_refusals(plan, policy=policy, suite=suite, at=at)
     if refusals:
         raise PlanRefusedError(refusal_text(refusals))

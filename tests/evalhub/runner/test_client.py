@@ -71,7 +71,22 @@ def test_every_fault_of_a_problem_is_told() -> None:
 
     error = refusal(http_answer("422 Unprocessable", {**PROBLEM, "status": 422, "errors": faults}))
 
-    assert str(error).splitlines()[1:] == [f"  /lanes/{i} was x; expected y" for i in range(3)]
+    listed = [f"  /lanes/{i} was x; expected y" for i in range(3)]
+    assert str(error).splitlines()[1:] == [*listed, "Register it first."]
+
+
+def test_a_fault_is_told_once_though_the_detail_has_it_too() -> None:
+    faults = [{"pointer": f"/{name}", "got": "x", "expected": "y"} for name in "ab"]
+    detail = "The plan is not valid: /a was x; expected y; /b was x; expected y."
+    body = {**PROBLEM, "status": 422, "detail": detail, "fix": None, "errors": faults}
+
+    error = refusal(http_answer("422 Unprocessable", body))
+
+    assert str(error).splitlines() == [
+        "The plan is not valid:",
+        "  /a was x; expected y",
+        "  /b was x; expected y",
+    ]
 
 
 @pytest.mark.parametrize("status", ["500 Oops", "502 Bad Gateway", "503 Away", "429 Slow down"])

@@ -68,6 +68,33 @@ def test_read_names_the_place_what_stood_there_and_what_was_expected(tmp_path: P
         read_document(written(tmp_path, document), Suite, what="suite")
 
 
+def test_read_tells_each_of_several_faults_on_its_own_line(tmp_path: Path) -> None:
+    document = {"naem" if name == "name" else name: v for name, v in make_suite().document.items()}
+    scenarios = [{"id": f"s{i}", "category": "x"} for i in range(30)]
+
+    with pytest.raises(InputError) as caught:
+        read_document(written(tmp_path, {**document, "scenarios": scenarios}), Suite, what="suite")
+
+    lines = str(caught.value).splitlines()
+    assert lines[0].endswith("is not valid:")
+    assert lines[1] == '  /naem was "support"; expected no field of this name'
+    assert "  /name was absent; expected this field" in lines
+    assert len(lines) == 22
+    assert lines[-1] == "  and 12 more"
+
+
+def test_yaml_that_is_none_is_placed_by_line_and_column(tmp_path: Path) -> None:
+    path = file_with(tmp_path, "name: support\nversion: [1\nscenarios: []\n", "suite.yaml")
+
+    with pytest.raises(InputError) as caught:
+        read_json(path, what="suite")
+
+    assert str(caught.value).startswith(f"The suite {path} is not valid in line 3, column 1")
+    assert "\n" not in str(caught.value)
+    assert "^" not in str(caught.value)
+    assert str(caught.value).count("line") == 1
+
+
 def test_read_names_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.json cannot be read: No such file"):
         read_json(tmp_path / "absent.json", what="plan")
