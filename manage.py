@@ -26,7 +26,7 @@ if __name__ == "__main__":
     try:
         execute_from_command_line(sys.argv)
     except DatabaseError as error:
-        from django.conf import settings  # noqa: PLC0415 - settings are not ready before
+        from django.conf import settings
 
         sys.exit(
             f"The database of {settings.DATA_DIR} did not answer as expected ({error}). If evalhub runs"

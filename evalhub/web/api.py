@@ -3,10 +3,12 @@
 from types import MappingProxyType
 
 from django.http import JsonResponse
+from django.urls import reverse
 from pydantic import BaseModel
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from evalhub.protocol import messages, plan, policy, records, segments, suite
@@ -31,6 +33,20 @@ DOCUMENTS: MappingProxyType[str, type[BaseModel]] = MappingProxyType(
     }
 )
 """By the name in the address. Bodies of requests and answers are in the API's own description."""
+
+
+class SchemasEndpoint(APIView):
+    """`GET /api/v1/schema/`: the addresses of all schemas; anybody may read them."""
+
+    authentication_classes: list[type[BaseAuthentication]] = []
+    permission_classes = [AllowAny]
+
+    def get(self, request: Request) -> Response:
+        addresses = {
+            name: request.build_absolute_uri(reverse("api-schema", args=[name]))
+            for name in DOCUMENTS
+        }
+        return Response({"schemas": addresses})
 
 
 class SchemaEndpoint(APIView):

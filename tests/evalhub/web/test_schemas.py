@@ -18,6 +18,13 @@ def test_schema_of_each_document_is_published(client: Client, name: str) -> None
     assert schema["properties"]
 
 
+def test_every_schema_is_listed_where_it_is(client: Client) -> None:
+    listed = client.get("/api/v1/schema/").json()["schemas"]
+
+    assert set(listed) == set(DOCUMENTS)
+    assert client.get(listed["plan"]).status_code == 200
+
+
 def test_schema_names_fields_as_the_wire_does(client: Client) -> None:
     properties = client.get("/api/v1/schema/segment.json").json()["properties"]
 
