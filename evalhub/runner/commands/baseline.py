@@ -4,6 +4,7 @@ import argparse
 
 from evalhub.runner.connection import connected
 from evalhub.runner.console import say, say_json, table
+from evalhub.runner.digests import add_plan_digest, plan_digest
 from evalhub.runner.errors import Exit
 from evalhub.runner.options import add_command, wants_json
 
@@ -12,7 +13,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the commands of this group."""
     commands = parser.add_subparsers(required=True, metavar="ACTION", dest="action")
     adopt = add_command(commands, "adopt", purpose="adopt a plan, and vouch for it (maintainer)")
-    adopt.add_argument("digest", metavar="DIGEST", help="sha256:… of the plan")
+    add_plan_digest(adopt)
     adopt.add_argument("--reason", required=True, metavar="TEXT")
     adopt.add_argument("--kind", choices=("rolling", "release"), default="rolling")
     adopt.set_defaults(handler=adopt_plan)
@@ -23,14 +24,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def adopt_plan(options: argparse.Namespace) -> int:
     """Adopt a plan as baseline of its suite."""
-    wanted = {"plan": options.digest, "kind": options.kind, "reason": options.reason}
+    digest = plan_digest(options.digest)
+    wanted = {"plan": digest, "kind": options.kind, "reason": options.reason}
     with connected(options) as store:
-        project = store.plan(options.digest)["project"]
+        project = store.plan(digest)["project"]
         answer = store.adopt(project, wanted)
     if wants_json(options):
         say_json(answer)
     else:
-        say(f"Plan {options.digest} is the {options.kind} baseline of {project} {answer['suite']}.")
+        say(f"Plan {digest} is the {options.kind} baseline of {project} {answer['suite']}.")
     return Exit.GOOD
 
 

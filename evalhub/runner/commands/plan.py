@@ -13,6 +13,7 @@ from evalhub.runner import clock, planning
 from evalhub.runner.commands import plan_flags
 from evalhub.runner.connection import connected
 from evalhub.runner.console import complain, say, say_json, table
+from evalhub.runner.digests import add_plan_digest, plan_digest
 from evalhub.runner.documents import (
     JsonObject,
     read_document,
@@ -41,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     register.add_argument("file", type=Path, metavar="FILE", help="the plan")
     register.set_defaults(handler=register_plan)
     close = add_command(commands, "close", purpose="decide now, with what has arrived")
-    close.add_argument("digest", metavar="DIGEST", help="sha256:… of the plan")
+    add_plan_digest(close)
     close.set_defaults(handler=close_plan)
 
 
@@ -142,10 +143,11 @@ def register_plan(options: argparse.Namespace) -> int:
 
 def close_plan(options: argparse.Namespace) -> int:
     """Ask the store to decide with what has arrived."""
+    digest = plan_digest(options.digest)
     with connected(options) as store:
-        answer = store.close_plan(options.digest)
+        answer = store.close_plan(digest)
     if wants_json(options):
         say_json(answer)
     else:
-        say(f"Plan {options.digest} is closed; see `evalhub verdict {options.digest} --wait 60`.")
+        say(f"Plan {digest} is closed; see `evalhub verdict {digest} --wait 60`.")
     return Exit.GOOD

@@ -5,6 +5,7 @@ import argparse
 from evalhub.runner.client import Store
 from evalhub.runner.connection import connected
 from evalhub.runner.console import say, say_json, table
+from evalhub.runner.digests import add_plan_digest, plan_digest
 from evalhub.runner.documents import JsonObject
 from evalhub.runner.errors import Exit
 from evalhub.runner.options import wants_json
@@ -15,7 +16,7 @@ _FILTERS = ("outcome", "arm", "lane", "scenario", "category")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
-    parser.add_argument("digest", metavar="DIGEST", help="sha256:… of the plan")
+    add_plan_digest(parser)
     for name in _FILTERS:
         parser.add_argument(f"--{name}", metavar="VALUE")
     parser.set_defaults(handler=runs)
@@ -24,8 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def runs(options: argparse.Namespace) -> int:
     """List all runs of a plan that match."""
     wanted = {name: getattr(options, name) for name in _FILTERS if getattr(options, name)}
+    digest = plan_digest(options.digest)
     with connected(options) as store:
-        found = _all_runs(store, {"plan": options.digest, **wanted})
+        found = _all_runs(store, {"plan": digest, **wanted})
     if wants_json(options):
         say_json({"runs": found})
         return Exit.GOOD

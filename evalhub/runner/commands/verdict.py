@@ -7,6 +7,7 @@ from http import HTTPStatus
 from evalhub.runner.client import Store
 from evalhub.runner.connection import connected
 from evalhub.runner.console import complain, say, say_json, table
+from evalhub.runner.digests import add_plan_digest, plan_digest
 from evalhub.runner.documents import JsonObject
 from evalhub.runner.errors import Exit, StoreUnreachableError
 from evalhub.runner.options import wants_json
@@ -24,7 +25,7 @@ _CODES = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
-    parser.add_argument("digest", metavar="DIGEST", help="sha256:… of the plan")
+    add_plan_digest(parser)
     parser.add_argument(
         "--wait", type=int, default=0, metavar="SECONDS", help="wait that long for a conclusion"
     )
@@ -36,15 +37,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def verdict(options: argparse.Namespace) -> int:
     """Show the conclusion of a plan; an undecided plan is never good."""
+    digest = plan_digest(options.digest)
     with connected(options) as store:
-        answer = _conclusion(store, options.digest, seconds=options.wait)
+        answer = _conclusion(store, digest, seconds=options.wait)
     if wants_json(options):
         say_json(answer)
     elif answer.get("conclusion") is not None:
         say(conclusion_text(answer, with_categories=options.categories))
     if answer.get("conclusion") is None:
         complain(
-            f"Plan {options.digest} is {answer.get('state', 'open')} and not decided yet; "
+            f"Plan {digest} is {answer.get('state', 'open')} and not decided yet; "
             "wait longer with --wait, or decide now with `evalhub plan close`."
         )
         return Exit.ACTION_REQUIRED

@@ -105,12 +105,27 @@ def test_no_command_shows_the_help_and_fails(evalhub: Evalhub) -> None:
 def test_a_store_that_is_away_is_exit_code_4(evalhub: Evalhub, tmp_path: Path) -> None:
     plan = written(tmp_path, make_plan().document)
 
-    for command in (["plans"], ["plan", "register", plan], ["verdict", "sha256:x"]):
+    for command in (["plans"], ["plan", "register", plan], ["verdict", "a" * 64]):
         done = evalhub("--url", "http://127.0.0.1:1", "--token", "t", *command)
 
         assert done.code == 4
         assert done.err.count("\n") == 1
         assert "did not answer" in done.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["verdict"], ["runs"], ["plan", "close"], ["baseline", "adopt", "--reason", "good"]],
+)
+@pytest.mark.parametrize("digest", ["sha256:x", "a" * 63, "plan.json"])
+def test_a_digest_that_is_none_is_refused_before_the_store_is_asked(
+    evalhub: Evalhub, command: list[str], digest: str
+) -> None:
+    done = evalhub("--url", "http://127.0.0.1:1", "--token", "t", *command, digest)
+
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert f"digest was '{digest}'; expected sha256: and 64 hexadecimal digits" in done.err
 
 
 def test_build_check_and_the_files_between_them(evalhub: Evalhub, tmp_path: Path) -> None:
