@@ -34,6 +34,8 @@ _TIMEOUT = httpx.Timeout(30, connect=10)
 _UPLOAD_TIMEOUT = httpx.Timeout(120, connect=10)
 _POLL_SLACK_SECONDS = 30
 _SHOWN_BODY = 200
+# How the store says that it does not know a plan.
+_NO_PLAN = "There is no plan "
 
 
 class StoreRefusedError(RunnerError):
@@ -280,6 +282,10 @@ def _told(answer: httpx.Response) -> _Told:
         return _Told(f"{place} was answered with {answer.status_code}: {body or 'nothing'}", "")
     faults = [Fault(e.pointer, e.got, e.expected) for e in problem.errors]
     detail = problem.detail
+    if answer.status_code == HTTPStatus.NOT_FOUND and detail.startswith(_NO_PLAN):
+        # Whoever asks for a plan by its digest has built it: only the next step is missing.
+        sentence = f"{detail.rstrip('.')}: register it first with `evalhub plan register FILE`."
+        return _Told(sentence, problem.code)
     # One fault is in the sentence; of several, each is told once, on a line of its own.
     if len(faults) > 1:
         detail = f"{_without_faults(detail, faults)}{fault_lines(faults)}"

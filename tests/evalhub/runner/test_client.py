@@ -51,7 +51,7 @@ PROBLEM = {
     "title": "Not Found",
     "status": 404,
     "code": "not-found",
-    "detail": "There is no plan sha256:x.",
+    "detail": "There is no suite x.",
     "fix": "Register it first.",
     "errors": [],
     "added_by_a_newer_server": 1,
@@ -62,8 +62,18 @@ def test_a_problem_is_told_with_its_mend() -> None:
     error = refusal(http_answer("404 Not Found", PROBLEM))
 
     assert isinstance(error, StoreRefusedError)
-    assert str(error) == "There is no plan sha256:x. Register it first."
+    assert str(error) == "There is no suite x. Register it first."
     assert (error.status, error.code, error.exit_code) == (404, "not-found", 2)
+
+
+def test_a_plan_that_is_not_registered_is_told_with_the_command_that_registers_it() -> None:
+    body = {**PROBLEM, "detail": "There is no plan sha256:x.", "fix": None}
+
+    error = refusal(http_answer("404 Not Found", body))
+
+    assert str(error) == (
+        "There is no plan sha256:x: register it first with `evalhub plan register FILE`."
+    )
 
 
 def test_every_fault_of_a_problem_is_told() -> None:
