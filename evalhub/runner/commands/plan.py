@@ -149,5 +149,12 @@ def close_plan(options: argparse.Namespace) -> int:
     if wants_json(options):
         say_json(answer)
     else:
-        say(f"Plan {digest} is closed; see `evalhub verdict {digest} --wait 60`.")
+        say(_closed_sentence(answer, digest))
     return Exit.GOOD
+
+
+def _closed_sentence(plan: JsonObject, digest: str) -> str:
+    verdict = f"see `evalhub verdict {digest} --wait 60`"
+    if plan.get("state") == "concluded" and plan.get("concluded_at"):
+        return f"Plan {digest} was decided already, at {plan['concluded_at']}; {verdict}."
+    return f"Plan {digest} is closed; {verdict}."

@@ -13,6 +13,7 @@ import pytest
 from evalhub.runner import cli
 from evalhub.runner.cli import COMMANDS
 from tests.evalhub.runner.documents import make_plan, make_policy, make_suite, written
+from tests.evalhub.runner.loopback import LoopbackStore
 
 
 class Done(NamedTuple):
@@ -126,6 +127,27 @@ def test_a_digest_that_is_none_is_refused_before_the_store_is_asked(
     assert done.code == 2
     assert done.err.count("\n") == 1
     assert f"digest was '{digest}'; expected sha256: and 64 hexadecimal digits" in done.err
+
+
+@pytest.mark.parametrize(
+    ("closed", "sentence"),
+    [
+        ({"state": "running", "concluded_at": None}, "is closed; see `evalhub verdict sha256:"),
+        (
+            {"state": "concluded", "concluded_at": "2026-11-29T12:00:00Z"},
+            "was decided already, at 2026-11-29T12:00:00Z; see",
+        ),
+    ],
+)
+def test_close_says_whether_the_plan_was_decided_already(
+    evalhub: Evalhub, store: LoopbackStore, closed: dict[str, str | None], sentence: str
+) -> None:
+    store.closed = closed
+
+    done = evalhub("--url", store.url, "--token", "t", "plan", "close", "a" * 64)
+
+    assert done.code == 0
+    assert sentence in done.out
 
 
 def test_build_check_and_the_files_between_them(evalhub: Evalhub, tmp_path: Path) -> None:
