@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalhub.protocol.messages import SealRequest
-from evalhub.protocol.segments import seal_digest
+from evalhub.protocol.segments import Refused, seal_digest
 from evalhub.runner.errors import Exit, RunnerError, StoreUnreachableError
 from evalhub.runner.session import AttemptSession
 from evalhub.runner.spool import Spool
@@ -32,12 +32,16 @@ class DeliveryReport:
     stopped: str | None = None
     sealed: bool = False
     accepted: int = 0
-    refused: int = 0
+    refusals: list[Refused] = field(default_factory=list)
     unsent: int = 0
     missing: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     """What no segment could carry, or the store refused as a whole, each as a sentence."""
     failure: RunnerError | None = None
+
+    @property
+    def refused(self) -> int:
+        return len(self.refusals)
 
     @property
     def exit_code(self) -> Exit:
@@ -103,7 +107,7 @@ class Delivery:
             total=len(self._spool.lane.runs),
             stopped=self._stop.reason,
             accepted=sum(receipt.accepted for receipt in receipts),
-            refused=sum(len(receipt.refused) for receipt in receipts),
+            refusals=[item for receipt in receipts for item in receipt.refused],
             unsent=len(self._spool.unsent()),
             left_out=[*self._spool.left_out, *self._spool.refusals()],
             failure=self._uploader.failure,
@@ -124,5 +128,6 @@ class Delivery:
                 continue
             report.sealed = answer.sealed
             report.missing = answer.missing
-            report.refused = max(report.refused, len(answer.refused))
+            # The seal knows all refusals of the attempt, the spool those that it has receipts of.
+            report.refusals = max(report.refusals, answer.refused, key=len)
             return

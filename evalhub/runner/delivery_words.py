@@ -1,10 +1,15 @@
 """How an attempt ended, in words or as JSON."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from evalhub.protocol.segments import Refused
 from evalhub.runner.console import complain, say, say_json
 from evalhub.runner.delivery import ENDED, DeliveryReport
 from evalhub.runner.documents import JsonObject
 
 _MOST_LISTED = 20
+_EXAMPLES = 2
 
 
 def show_delivery(report: DeliveryReport, *, as_json: bool) -> int:
@@ -32,7 +37,7 @@ def trouble(report: DeliveryReport) -> list[str]:
     if report.failure is not None:
         lines.append(str(report.failure))
     if report.refused:
-        lines.append(f"{_counted(report.refused)} refused; each is in the plan's quarantine.")
+        lines += _refusal_lines(report.refusals)
     if report.missing:
         listed = "\n".join(f"  {path}" for path in report.missing[:_MOST_LISTED])
         more = len(report.missing) - _MOST_LISTED
@@ -60,10 +65,41 @@ def as_document(report: DeliveryReport) -> JsonObject:
         "sealed": report.sealed,
         "accepted": report.accepted,
         "refused": report.refused,
+        "refusals": [
+            {**kind._asdict(), "paths": [item.path for item in items]}
+            for kind, items in _by_kind(report.refusals).items()
+        ],
         "missing": report.missing,
         "left_out": report.left_out,
         "unsent": report.unsent,
     }
+
+
+class _Kind(NamedTuple):
+    """What refused items have in common when one sentence can tell all of them."""
+
+    category: str
+    code: str
+    detail: str
+
+
+def _by_kind(refusals: Sequence[Refused]) -> dict[_Kind, list[Refused]]:
+    kinds: dict[_Kind, list[Refused]] = {}
+    for item in refusals:
+        kinds.setdefault(_Kind(str(item.category), item.code, item.detail), []).append(item)
+    return kinds
+
+
+def _refusal_lines(refusals: Sequence[Refused]) -> list[str]:
+    lines = []
+    for kind, items in _by_kind(refusals).items():
+        paths = [item.path for item in items[:_EXAMPLES]]
+        more = len(items) - len(paths)
+        shown = f"{', '.join(paths)} and {more} more" if more > 0 else " and ".join(paths)
+        count = f", {len(items)} items" if len(items) > 1 else ""
+        lines.append(f"Refused as {kind.category} ({kind.code}){count}: {shown}: {kind.detail}")
+    subject = _counted(len(refusals))
+    return [*lines, f"{subject} refused and in the plan's quarantine."]
 
 
 def _counted(count: int) -> str:

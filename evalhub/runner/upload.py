@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 
-from evalhub.protocol.segments import Receipt
 from evalhub.runner.client import StoreRefusedError
 from evalhub.runner.documents import write_whole
 from evalhub.runner.errors import RunnerError, StoreUnreachableError
@@ -34,7 +33,7 @@ class OtherBytesError(RunnerError):
 
 
 class Uploader:
-    """A thread that sends what a spool cuts. `report` hears in sentences of trouble and refusals."""
+    """A thread that sends what a spool cuts. `report` hears in sentences of trouble."""
 
     def __init__(self, spool: Spool, session: AttemptSession, *, report: Report) -> None:
         self._spool = spool
@@ -122,8 +121,8 @@ class Uploader:
         except StoreRefusedError as error:
             self._refused(segment, error)
             return
+        # Its refused items are told with all others when the attempt ends, by kind and counted.
         write_whole(segment.receipt_path, receipt.model_dump_json().encode())
-        self._tell(receipt)
 
     def _refused(self, segment: Segment, error: StoreRefusedError) -> None:
         if error.status == HTTPStatus.CONFLICT:
@@ -135,12 +134,6 @@ class Uploader:
             raise error
         write_whole(segment.refused_path, f"{error}\n".encode())
         self._report(f"Segment {segment.seq} is refused as a whole and not sent again: {error}")
-
-    def _tell(self, receipt: Receipt) -> None:
-        for refused in receipt.refused:
-            self._report(
-                f"Refused as {refused.category} ({refused.code}): {refused.path}: {refused.detail}"
-            )
 
 
 def _delay(failures: int) -> float:

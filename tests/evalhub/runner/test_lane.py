@@ -12,6 +12,7 @@ import pytest
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.paths import ItemKind
 from evalhub.protocol.records import LaneEnvironment, Preflight
+from evalhub.runner.delivery_words import trouble
 from evalhub.runner.errors import Exit, GuardRefusedError, StoreUnreachableError
 from evalhub.runner.fingerprints import fingerprint
 from tests.evalhub.runner.alive import eventually, is_alive, number_in
@@ -255,7 +256,12 @@ def test_refused_items_are_told_counted_and_not_sent_again(
     report, said = run(make_lane(tmp_path, "ok1"), store.url)
 
     assert (report.exit_code, report.refused) == (Exit.GATE_FAILED, 1)
-    assert "Refused as malformed (scripted): runs/ok1/candidate/1/result.json" in said[0]
+    assert said == []
+    told = trouble(report)
+    assert told[0] == (
+        "Refused as malformed (scripted): runs/ok1/candidate/1/result.json: As the test asks."
+    )
+    assert told[1:] == ["1 item is refused and in the plan's quarantine."]
     assert store.requests["segment"] == len(store.segments)
 
 

@@ -1,14 +1,16 @@
 """`evalhub verdict`: words, table and exit code."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evalhub.protocol.segments import Category, Refused
 from evalhub.runner.commands.transcript import turn_text
 from evalhub.runner.commands.verdict import conclusion_text
 from evalhub.runner.console import escaped
 from evalhub.runner.delivery import DeliveryReport
-from evalhub.runner.delivery_words import trouble
+from evalhub.runner.delivery_words import as_document, trouble
 from evalhub.runner.errors import Exit, RunnerError, StoreUnreachableError
 
 
@@ -26,6 +28,18 @@ def make_row(**fields: Any) -> dict[str, Any]:
         "reasons": [],
         **fields,
     }
+
+
+def make_refusals(count: int, *, code: str = "no_field") -> list[Refused]:
+    return [
+        Refused(
+            path=f"runs/s{i}/candidate/1/result.json",
+            category=Category.MALFORMED,
+            code=code,
+            detail="The result is not valid.",
+        )
+        for i in range(count)
+    ]
 
 
 def make_content(**fields: Any) -> dict[str, Any]:
@@ -109,12 +123,29 @@ def test_a_hostile_turn_cannot_leave_its_quotation() -> None:
     assert r"\x1b[2J" in shown[3]
 
 
+def test_refused_items_of_one_kind_are_told_once_with_a_count_and_two_examples() -> None:
+    refusals = [*make_refusals(12), *make_refusals(1, code="too_large")]
+    report = DeliveryReport(
+        attempt="att_x", spool=Path("sp"), total=12, sealed=True, refusals=refusals
+    )
+
+    assert trouble(report) == [
+        "Refused as malformed (no_field), 12 items: runs/s0/candidate/1/result.json, "
+        "runs/s1/candidate/1/result.json and 10 more: The result is not valid.",
+        "Refused as malformed (too_large): runs/s0/candidate/1/result.json: "
+        "The result is not valid.",
+        "13 items are refused and in the plan's quarantine.",
+    ]
+    (first, _) = as_document(report)["refusals"]
+    assert (first["code"], len(first["paths"])) == ("no_field", 12)
+
+
 @pytest.mark.parametrize(
     ("fields", "code", "words"),
     [
         ({"sealed": True}, Exit.GOOD, None),
         ({"sealed": True, "missing": ["x"]}, Exit.GATE_FAILED, "1 item is missing"),
-        ({"sealed": True, "refused": 2}, Exit.GATE_FAILED, "2 items are refused"),
+        ({"sealed": True, "refusals": make_refusals(2)}, Exit.GATE_FAILED, "2 items are refused"),
         ({"sealed": True, "left_out": ["Too large."]}, Exit.GATE_FAILED, "Too large."),
         ({"sealed": True, "stopped": "closed"}, Exit.GATE_FAILED, "stopped before its end: closed"),
         ({"unsent": 3}, Exit.STORE_UNREACHABLE, "3 segments are not sent"),
