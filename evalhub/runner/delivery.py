@@ -30,6 +30,8 @@ class DeliveryReport:
     total: int
     outcomes: dict[str, int] = field(default_factory=dict)
     stopped: str | None = None
+    fruitless: str | None = None
+    """That no run left a result and all failed alike, as a sentence: the command is wrong."""
     sealed: bool = False
     accepted: int = 0
     refusals: list[Refused] = field(default_factory=list)
@@ -50,7 +52,8 @@ class DeliveryReport:
         if self.unsent:
             return Exit.STORE_UNREACHABLE
         is_complete = self.sealed and not (self.missing or self.refused or self.left_out)
-        return Exit.GOOD if is_complete and self.stopped is None else Exit.GATE_FAILED
+        is_whole = is_complete and self.stopped is None and self.fruitless is None
+        return Exit.GOOD if is_whole else Exit.GATE_FAILED
 
 
 class Delivery:

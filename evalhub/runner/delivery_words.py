@@ -16,8 +16,9 @@ def show_delivery(report: DeliveryReport, *, as_json: bool) -> int:
     """Say how an attempt ended and return the exit code."""
     if as_json:
         say_json(as_document(report))
-        if report.failure is not None:
-            complain(str(report.failure))
+        for told in (report.fruitless, report.failure):
+            if told is not None:
+                complain(str(told))
         return report.exit_code
     outcomes = ", ".join(f"{count} {name}" for name, count in sorted(report.outcomes.items()))
     if outcomes:
@@ -32,6 +33,8 @@ def show_delivery(report: DeliveryReport, *, as_json: bool) -> int:
 def trouble(report: DeliveryReport) -> list[str]:
     """Return a sentence for each thing that keeps an attempt from being complete."""
     lines = list(report.left_out)
+    if report.fruitless is not None:
+        lines.append(report.fruitless)
     if report.stopped is not None:
         lines.append(f"The lane was stopped before its end: {report.stopped}.")
     if report.failure is not None:
@@ -62,6 +65,7 @@ def as_document(report: DeliveryReport) -> JsonObject:
         "total": report.total,
         "outcomes": report.outcomes,
         "stopped": report.stopped,
+        "fruitless": report.fruitless,
         "sealed": report.sealed,
         "accepted": report.accepted,
         "refused": report.refused,

@@ -1,5 +1,6 @@
 """Runs the run keys of a lane: one command each, some at once, every end noted before it is evidence."""
 
+import os
 import queue
 import threading
 import time
@@ -12,6 +13,7 @@ from evalhub.protocol.plan import RunKey
 from evalhub.runner import clock
 from evalhub.runner.agent_environment import run_variables
 from evalhub.runner.errors import RunnerError
+from evalhub.runner.fruitless import Fruitless
 from evalhub.runner.harvest import Harvest, harvest
 from evalhub.runner.lane_log import LaneLog, RunOutput
 from evalhub.runner.processes import GuardianLostError, RunProcess
@@ -46,6 +48,7 @@ class Execution:
         self._guard = threading.Lock()
         self._stopped = threading.Event()
         self._is_broke = False
+        self._fruitless = Fruitless()
         self.total = len(keys)
         self.outcomes: Counter[str] = Counter()
         """How often each outcome occurred; `invalid` where the agent's result is none."""
@@ -64,6 +67,12 @@ class Execution:
     def done(self) -> int:
         with self._guard:
             return self.outcomes.total()
+
+    @property
+    def fruitless(self) -> str | None:
+        """What to say when every run failed alike and left no result; None if one did otherwise."""
+        with self._guard:
+            return self._fruitless.sentence()
 
     def is_over(self) -> bool:
         return not any(thread.is_alive() for thread in self._threads)
@@ -146,9 +155,17 @@ class Execution:
     def _note(self, key: RunKey, ended: RunEnded) -> None:
         work = self._assignment
         work.spool.mark_ended(key, ended)
-        found = harvest(work.spool.run_folder(key), key, ended=ended)
+        folder = work.spool.run_folder(key)
+        found = harvest(folder, key, ended=ended)
         work.log.note(f"{key} ended: {found.outcome or 'invalid result'} ({ended.how})")
         self._cut(found)
+        with self._guard:
+            self._fruitless.note(ended, wrote_result=os.path.lexists(folder / "result.json"))
+            warning = (
+                self._fruitless.early_sentence() if self.total > self._fruitless.runs else None
+            )
+        if warning is not None:
+            work.report(warning)
         self._count(found.outcome or "invalid")
 
     def _keep_unfinished(self, key: RunKey, output: RunOutput) -> None:

@@ -231,6 +231,7 @@ class _Attempt:
         if self._execution is not None:
             report.outcomes = dict(self._execution.outcomes)
             report.failure = report.failure or self._execution.failure
+            report.fruitless = self._execution.fruitless
         self._phase = "sealed" if report.sealed else "ended"
         self._show_progress()
         return report

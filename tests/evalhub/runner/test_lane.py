@@ -12,7 +12,7 @@ import pytest
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.paths import ItemKind
 from evalhub.protocol.records import LaneEnvironment, Preflight
-from evalhub.runner.delivery_words import trouble
+from evalhub.runner.delivery_words import as_document, trouble
 from evalhub.runner.errors import Exit, GuardRefusedError, StoreUnreachableError
 from evalhub.runner.fingerprints import fingerprint
 from tests.evalhub.runner.alive import eventually, is_alive, number_in
@@ -280,6 +280,25 @@ def test_an_invalid_result_is_told_and_sent_as_it_is(store: LoopbackStore, tmp_p
     assert report.outcomes == {"invalid": 1}
     assert any("result.json is not valid: /outcome was absent" in line for line in said)
     assert store.items()["runs/invalid/candidate/1/result.json"] == b"{}"
+
+
+def test_a_command_that_is_wrong_is_told_early_and_at_the_end(
+    store: LoopbackStore, tmp_path: Path
+) -> None:
+    made = make_lane(tmp_path, *(f"crash{i}" for i in range(4)))
+
+    report, said = run(made, store.url, jobs=1)
+
+    assert report.exit_code == Exit.GATE_FAILED
+    assert set(outcomes(store).values()) == {"agent_error"}
+    (early,) = said
+    assert early.startswith("The first 3 runs of the command ended with 1 and wrote no result.json")
+    (told,) = trouble(report)
+    assert told == (
+        "The command ended with 1 in all 4 runs and never wrote result.json; the end of its "
+        "output:\n  agent works on crash3\n  KeyError: 'x'"
+    )
+    assert as_document(report)["fruitless"] == told
 
 
 # Ends before the time
