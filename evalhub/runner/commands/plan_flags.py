@@ -27,6 +27,35 @@ from evalhub.runner.sources import source_of
 
 SIMULATORS = ("evalhub.payments",)
 
+_TIER_HELP = (
+    "how real the environment of the runs is, as you vouch for it: "
+    "llm_emulated (a model plays the services), "
+    "sandboxed_interactive (a simulator with state, evalhub.payments say), "
+    "containerized (the real services in containers of their own), "
+    "live (the services that customers use)"
+)
+_NEEDED_FOR_IMPORT = {"project": "OWNER/NAME", "out": "where the plan is to be written"}
+_NEEDED = {
+    **_NEEDED_FOR_IMPORT,
+    "suite": "the suite's file",
+    "policy": "the policy's file",
+    "arm": "at least one --arm NAME=SUBJECT:MODEL",
+    "tier": (
+        f"one of {', '.join(TIERS)}: choose the one that describes where the agent will run, "
+        "at least the policy's environment.minimum_tier (`evalhub plan build --help` says what "
+        "each means)"
+    ),
+}
+# The files that a plan is made of, by flag.
+_INPUT_FILES = {
+    "suite": "suite",
+    "policy": "policy",
+    "lane_map": "lane map",
+    "stages": "stages",
+    "guards": "guards",
+    "conditions": "conditions",
+    "lockfile": "lockfile",
+}
 _SOURCE_FLAGS = (
     "event",
     "repository_id",
@@ -42,8 +71,9 @@ _SOURCE_FLAGS = (
 
 def add_build_flags(parser: argparse.ArgumentParser) -> None:
     """Add everything that `plan build` takes."""
-    parser.add_argument("--project", required=True, metavar="OWNER/NAME")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="plan.json")
+    # What is absent is told by `_refuse_absent`, together with the files that cannot be read.
+    parser.add_argument("--project", metavar="OWNER/NAME", help="required")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="plan.json (required)")
     parser.add_argument("--suite", type=Path, metavar="FILE", help="the suite as checked out")
     parser.add_argument("--policy", type=Path, metavar="FILE", help="the base branch's policy")
     _add_import_flags(parser)
@@ -109,7 +139,7 @@ def _add_evidence_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("evidence")
     group.add_argument("--rubric", action="append", metavar="NAME", help="default: the policy's")
     group.add_argument("--stages", type=Path, metavar="FILE", help="[{rubric, stage, fingerprint}]")
-    group.add_argument("--tier", choices=TIERS)
+    group.add_argument("--tier", choices=TIERS, help=_TIER_HELP)
     group.add_argument("--simulator", choices=SIMULATORS, help="the world of each lane")
     group.add_argument("--simulator-seed", type=int, default=1, metavar="N")
     group.add_argument("--simulator-name", metavar="NAME", help="a simulator of another maker")
@@ -129,10 +159,7 @@ def plan_request(options: argparse.Namespace, *, environment: Mapping[str, str])
     Raises:
         InputError: that names the flag, what it was and what was expected.
     """
-    for flag in ("suite", "policy", "tier"):
-        if getattr(options, flag) is None:
-            expected = f"one of {', '.join(TIERS)}" if flag == "tier" else "a file"
-            raise InputError(f"--{flag} was absent; expected {expected}.")
+    _refuse_absent(options)
     for flag in ("lanes", "baseline_lanes", "epochs", "jobs"):
         value = getattr(options, flag)
         if value is not None and value < 1:
@@ -171,17 +198,39 @@ def plan_request(options: argparse.Namespace, *, environment: Mapping[str, str])
     )
 
 
+def _refuse_absent(options: argparse.Namespace) -> None:
+    """Refuse flags that are absent and files that cannot be read, all of them at once."""
+    needed = _NEEDED_FOR_IMPORT if options.from_results else _NEEDED
+    lines = [
+        f"--{flag} was absent; expected {expected}."
+        for flag, expected in needed.items()
+        if not getattr(options, flag)
+    ]
+    if options.from_results and options.policy is None and options.policy_out is None:
+        lines.append(
+            "--policy was absent; expected the policy's file, or --policy-out FILE to begin with one "
+            "that gates what the results measure."
+        )
+    files = [(getattr(options, flag), what) for flag, what in _INPUT_FILES.items()]
+    files += [(path, "results") for path in options.from_results or []]
+    for path, what in files:
+        if path is None:
+            continue
+        try:
+            read_file(path, what=what)
+        except InputError as error:
+            lines.append(str(error))
+    if lines:
+        raise InputError("\n".join(lines))
+
+
 def import_request(options: argparse.Namespace, *, environment: Mapping[str, str]) -> ImportRequest:
     """Return the request that the flags make of results files; write suite and policy where asked.
 
     Raises:
         InputError: that names the flag or the place in a file, what it was and what was expected.
     """
-    if options.policy is None and options.policy_out is None:
-        raise InputError(
-            "--policy was absent; expected the policy's file, or --policy-out FILE to begin with one "
-            "that gates what the results measure."
-        )
+    _refuse_absent(options)
     inputs = read_inputs(options.from_results)
     results = READERS[options.format](inputs.files)
     if options.suite_out is not None:

@@ -76,7 +76,7 @@ def test_every_command_explains_itself(evalhub: Evalhub, name: str) -> None:
         (["vredict"], "there is no command 'vredict'; choose from suite"),
         (["--nonsense"], "evalhub: "),
         (["plan"], "the following arguments are required: ACTION"),
-        (["plan", "build"], "required: --project, --out"),
+        (["plan", "close"], "required: DIGEST"),
         (["plan", "register", "absent.json"], "absent.json cannot be read: No such file"),
         (["plans"], "EVALHUB_URL was absent; expected the address of the store"),
         (["plans", "--url", "ftp://x", "--token", "t"], "EVALHUB_URL was 'ftp://x'; expected"),
@@ -195,6 +195,47 @@ def test_build_names_the_flag_that_is_wrong(
     assert done.code == 2
     assert sentence in done.err
     assert not (tmp_path / "plan.json").exists()
+
+
+def test_build_names_everything_that_is_absent_at_once(evalhub: Evalhub, tmp_path: Path) -> None:
+    suite, stages = tmp_path / "no-suite.json", tmp_path / "no-stages.json"
+
+    done = evalhub("plan", "build", "--suite", suite, "--stages", stages, "--lane-map", tmp_path)
+
+    lines = done.err.splitlines()
+    assert done.code == 2
+    assert lines[:4] == [
+        "--project was absent; expected OWNER/NAME.",
+        "--out was absent; expected where the plan is to be written.",
+        "--policy was absent; expected the policy's file.",
+        "--arm was absent; expected at least one --arm NAME=SUBJECT:MODEL.",
+    ]
+    assert lines[4].startswith("--tier was absent; expected one of llm_emulated, ")
+    assert "at least the policy's environment.minimum_tier" in lines[4]
+    assert f"The suite {suite} cannot be read: No such file" in lines[5]
+    assert f"The lane map {tmp_path} cannot be read: Is a directory" in lines[6]
+    assert f"The stages {stages} cannot be read: No such file" in lines[7]
+    assert len(lines) == 8
+
+
+def test_build_from_results_names_every_file_that_is_absent(
+    evalhub: Evalhub, tmp_path: Path
+) -> None:
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+
+    done = evalhub("plan", "build", "--project", "acme/x", "--out", "x", "--from-results", *files)
+
+    assert done.code == 2
+    lines = done.err.splitlines()
+    assert lines[0].startswith("--policy was absent; expected the policy's file, or --policy-out")
+    assert [line.split(" cannot")[0] for line in lines[1:]] == [f"The results {f}" for f in files]
+
+
+def test_build_explains_each_tier(evalhub: Evalhub) -> None:
+    shown = " ".join(evalhub("plan", "build", "--help").out.split())
+
+    assert "llm_emulated (a model plays the services)" in shown
+    assert "live (the services that customers use)" in shown
 
 
 def test_unforeseen_errors_are_a_sentence_and_a_traceback_only_on_request() -> None:
