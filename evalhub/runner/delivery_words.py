@@ -1,5 +1,6 @@
 """How an attempt ended, in words or as JSON."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from evalhub.runner.documents import JsonObject
 
 _MOST_LISTED = 20
 _EXAMPLES = 2
+_DIGITS = re.compile(r"([0-9]+)")
 
 
 def show_delivery(report: DeliveryReport, *, as_json: bool) -> int:
@@ -42,7 +44,9 @@ def trouble(report: DeliveryReport) -> list[str]:
     if report.refused:
         lines += _refusal_lines(report.refusals)
     if report.missing:
-        listed = "\n".join(f"  {path}" for path in report.missing[:_MOST_LISTED])
+        listed = "\n".join(
+            f"  {path}" for path in sorted(report.missing, key=_numbered)[:_MOST_LISTED]
+        )
         more = len(report.missing) - _MOST_LISTED
         rest = f"\n  and {more} more" if more > 0 else ""
         lines.append(
@@ -77,6 +81,11 @@ def as_document(report: DeliveryReport) -> JsonObject:
         "left_out": report.left_out,
         "unsent": report.unsent,
     }
+
+
+def _numbered(path: str) -> list[tuple[int, str]]:
+    """Return a key that sorts part 2 before part 10."""
+    return [(int(t), "") if t.isdecimal() else (-1, t) for t in _DIGITS.split(path)]
 
 
 class _Kind(NamedTuple):

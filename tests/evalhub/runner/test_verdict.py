@@ -123,6 +123,15 @@ def test_a_hostile_turn_cannot_leave_its_quotation() -> None:
     assert r"\x1b[2J" in shown[3]
 
 
+def test_parts_that_are_missing_are_listed_in_the_order_of_their_numbers() -> None:
+    parts = [f"lane/logs/agent.{part}.log" for part in (10, 1, 2)]
+    report = DeliveryReport(attempt="att_x", spool=Path("sp"), total=1, sealed=True, missing=parts)
+
+    (told,) = trouble(report)
+
+    assert told.splitlines()[1:] == [f"  lane/logs/agent.{part}.log" for part in (1, 2, 10)]
+
+
 def test_refused_items_of_one_kind_are_told_once_with_a_count_and_two_examples() -> None:
     refusals = [*make_refusals(12), *make_refusals(1, code="too_large")]
     report = DeliveryReport(
