@@ -10,7 +10,9 @@ from pydantic import BaseModel, ValidationError
 _LONGEST_SHOWN = 120
 _MOST_IN_A_SENTENCE = 5
 _NO_SUCH_FIELD = "no field of this name"
-_SUBJECT = re.compile(r"^(Input|String|List|Tuple|Dictionary|Value) should (be )?")
+_SUBJECT = re.compile(
+    r"^(Input|String|List|Tuple|Dictionary|Value) should (be |have )?| after validation, not \d+$"
+)
 
 
 class Fault(NamedTuple):

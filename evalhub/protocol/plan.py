@@ -178,6 +178,7 @@ class Plan(Record):
         refuse_repeated("lanes", (lane.name for lane in self.lanes))
         refuse_repeated("rubrics", self.rubrics)
         refuse_repeated("stages", (f"{s.rubric}/{s.stage}" for s in self.stages))
+        refuse_repeated("guards", (guard.name for guard in self.guards))
         refuse_repeated("excluded", (exclusion.category for exclusion in self.excluded))
         return self
 

@@ -11,7 +11,8 @@ from evalhub.protocol.canonical import document_digest
 from evalhub.protocol.faults import DocumentError, parse_document
 from evalhub.protocol.plan import Plan
 from evalhub.protocol.policy import Policy
-from evalhub.protocol.registration import Refusal, registration_refusals
+from evalhub.protocol.refusals import BaseSuite, Refusal
+from evalhub.protocol.registration import registration_refusals
 from evalhub.protocol.suite import LaneMap, Suite, SuiteScenario
 from evalhub.runner.allocation import cohesive_units, heaviest_first, parted_by_memory
 from evalhub.runner.documents import JsonObject, Loaded, fault_lines
@@ -105,12 +106,13 @@ def build_plan(request: PlanRequest, *, at: datetime) -> BuiltPlan:
     excluded = _exclusions(request)
     shares = [*_ordinary_shares(request, excluded), *_baseline_shares(request, excluded)]
     document = _document(request, sorted(shares), excluded)
-    plan = checked_plan(document, policy=request.policy.model, suite=request.suite.model, at=at)
+    base = BaseSuite(request.suite.digest, request.suite.model)
+    plan = checked_plan(document, policy=request.policy.model, base=base, at=at)
     return BuiltPlan(document, plan, document_digest(document), _notes(request, plan))
 
 
 def checked_plan(
-    document: JsonObject, *, policy: Policy, suite: Suite | None, at: datetime
+    document: JsonObject, *, policy: Policy, base: BaseSuite | None, at: datetime
 ) -> Plan:
     """Return a document as the plan that the server would register.
 
@@ -123,7 +125,7 @@ def checked_plan(
     except DocumentError as error:
         lines = fault_lines(error.misspelt_first())
         raise InputError(f"The plan is not valid:{lines}") from None
-    refusals = registration_refusals(plan, policy=policy, suite=suite, at=at)
+    refusals = registration_refusals(plan, policy=policy, base=base, at=at)
     if refusals:
         raise PlanRefusedError(refusal_text(refusals))
     return plan

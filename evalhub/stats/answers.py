@@ -133,7 +133,7 @@ def adjust(given: Input) -> Answer:
 def verdict_mean(given: Input) -> Answer:
     """The rule, from an effect, its standard error and degrees of freedom."""
     delta, se, df = given["delta"], given["se"], given["df"]
-    p, mde = two_sided_t(delta / se, df=df), power.mde_t(se=se, df=df)
+    p, mde = two_sided_t(delta / se, df=df), power.mde_t(se=se, df=df, alpha=given["alpha"])
     lower = t_interval(delta, se=se, df=df, confidence=0.90).low
     result = _decide(given, delta=delta, p=p, lower=lower, mde=mde)
     return {**result, "mde80": mde, "underpowered": mde > given["floor"]}
@@ -144,7 +144,7 @@ def verdict_binary(given: Input) -> Answer:
     x_b, n_b, x_c, n_c = counts = _counts(given)
     lower = binary.newcombe_interval(*counts, confidence=0.90).low
     p, delta = binary.rate_test(*counts).p, x_c / n_c - x_b / n_b
-    mde = power.mde_rates((x_b + x_c) / (n_b + n_c), n_b, n_c)
+    mde = power.mde_rates((x_b + x_c) / (n_b + n_c), n_b, n_c, alpha=given["alpha"])
     result = _decide(given, delta=delta, p=p, lower=lower, mde=mde)
     return {**result, "delta": delta, "mde80": mde}
 

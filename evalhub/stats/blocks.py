@@ -77,13 +77,13 @@ def unpaired_block(baseline: Arm, candidate: Arm, *, rubric: MeanRubric) -> Bloc
         design=Design.UNPAIRED, test="welch", n_baseline=len(means_b), n_candidate=len(means_c)
     )
     if rubric.kind is Kind.CONTINUOUS:
-        block = _with_t_test(empty, welch(means_b, means_c))
+        block = _with_t_test(empty, welch(means_b, means_c), alpha=rubric.alpha)
     elif min(len(means_b), len(means_c)) < 2:
         block = replace(empty, test="pooled_z", edge=Edge.N_LT_2)
     elif _is_single(baseline) and _is_single(candidate):
-        block = _single_rates(empty, means_b, means_c)
+        block = _single_rates(empty, means_b, means_c, alpha=rubric.alpha)
     else:
-        block = _clustered_rates(empty, baseline, candidate)
+        block = _clustered_rates(empty, baseline, candidate, alpha=rubric.alpha)
     means = (_mean(means_b), _mean(means_c)) if block.mean_baseline is None else (None, None)
     return _finished(block, rubric=rubric, means=means)
 
@@ -104,17 +104,17 @@ def paired_block(
     empty = Block(
         design=Design.PAIRED, test="paired_t", n_baseline=len(shared), n_candidate=len(shared)
     )
-    block = _with_t_test(empty, paired_t(values_b, values_c, noise=noise))
+    block = _with_t_test(empty, paired_t(values_b, values_c, noise=noise), alpha=rubric.alpha)
     if noise is not None:
         block = replace(block, se_batch=sqrt(noise.of_difference))
     if rubric.kind is Kind.BINARY and block.fewest >= 2:
         kept = set(shared)
         single = _is_single(baseline.only(kept)) and _is_single(candidate.only(kept))
-        block = _paired_rates(block, values_b, values_c, single=single)
+        block = _paired_rates(block, values_b, values_c, single=single, alpha=rubric.alpha)
     return _finished(block, rubric=rubric, means=(_mean(values_b), _mean(values_c)))
 
 
-def _with_t_test(block: Block, test: TTest) -> Block:
+def _with_t_test(block: Block, test: TTest, *, alpha: float) -> Block:
     block = replace(
         block,
         delta=test.delta,
@@ -128,18 +128,20 @@ def _with_t_test(block: Block, test: TTest) -> Block:
     )
     if test.se is None or test.df is None:
         return block
-    return replace(block, mde80=mde_t(se=test.se, df=test.df))
+    return replace(block, mde80=mde_t(se=test.se, df=test.df, alpha=alpha))
 
 
-def _single_rates(block: Block, means_b: list[float], means_c: list[float]) -> Block:
+def _single_rates(
+    block: Block, means_b: list[float], means_c: list[float], *, alpha: float
+) -> Block:
     x_b, n_b, x_c, n_c = round(sum(means_b)), len(means_b), round(sum(means_c)), len(means_c)
     test = rate_test(x_b, n_b, x_c, n_c)
-    block = _with_rates(block, x_b, n_b, x_c, n_c)
+    block = _with_rates(block, x_b, n_b, x_c, n_c, alpha=alpha)
     name = "pooled_z" if test.method == "z" else test.method
     return replace(block, test=name, statistic=test.z, p=test.p)
 
 
-def _clustered_rates(block: Block, baseline: Arm, candidate: Arm) -> Block:
+def _clustered_rates(block: Block, baseline: Arm, candidate: Arm, *, alpha: float) -> Block:
     runs_b, runs_c = [r for r in baseline.values if r], [r for r in candidate.values if r]
     test = rao_scott_z(
         [sum(runs) for runs in runs_b],
@@ -147,11 +149,13 @@ def _clustered_rates(block: Block, baseline: Arm, candidate: Arm) -> Block:
         [sum(runs) for runs in runs_c],
         [len(runs) for runs in runs_c],
     )
-    block = _with_rates(block, test.passes_b, test.runs_b, test.passes_c, test.runs_c)
+    block = _with_rates(block, test.passes_b, test.runs_b, test.passes_c, test.runs_c, alpha=alpha)
     return replace(block, test="rao_scott_z", statistic=test.z, p=test.p, deff=test.deff)
 
 
-def _with_rates(block: Block, x_b: float, n_b: float, x_c: float, n_c: float) -> Block:
+def _with_rates(
+    block: Block, x_b: float, n_b: float, x_c: float, n_c: float, *, alpha: float
+) -> Block:
     rate_b, rate_c = min(1.0, x_b / n_b), min(1.0, x_c / n_c)
     variance = rate_b * (1 - rate_b) / n_b + rate_c * (1 - rate_c) / n_c
     pooled = (x_b + x_c) / (n_b + n_c)
@@ -163,13 +167,13 @@ def _with_rates(block: Block, x_b: float, n_b: float, x_c: float, n_c: float) ->
         se=sqrt(variance) if variance > 0 else None,
         ci95=newcombe_interval(x_b, n_b, x_c, n_c, confidence=0.95),
         ci90=newcombe_interval(x_b, n_b, x_c, n_c, confidence=0.90),
-        mde80=mde_rates(_varying_rate(pooled, n_b + n_c), n_b, n_c),
+        mde80=mde_rates(_varying_rate(pooled, n_b + n_c), n_b, n_c, alpha=alpha),
         edge=None if 0 < pooled < 1 else Edge.ZERO_VARIANCE_EQUAL,
     )
 
 
 def _paired_rates(
-    block: Block, values_b: list[float], values_c: list[float], *, single: bool
+    block: Block, values_b: list[float], values_c: list[float], *, single: bool, alpha: float
 ) -> Block:
     if single:
         changes = [c - b for b, c in zip(values_b, values_c, strict=True)]
@@ -179,7 +183,7 @@ def _paired_rates(
         return block
     # All differences are equal: t has no bound, but the rates themselves have one.
     n = len(values_b)
-    rates = _with_rates(block, sum(values_b), n, sum(values_c), n)
+    rates = _with_rates(block, sum(values_b), n, sum(values_c), n, alpha=alpha)
     return replace(block, ci95=rates.ci95, ci90=rates.ci90, mde80=rates.mde80)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from evalhub.protocol.canonical import document_digest
 from evalhub.protocol.plan import Plan
 from evalhub.protocol.policy import Policy
+from evalhub.protocol.refusals import BaseSuite
 from evalhub.protocol.suite import Suite
 from evalhub.runner import clock, planning
 from evalhub.runner.commands import plan_flags
@@ -112,9 +113,10 @@ def _lanes_table(plan: Plan) -> str:
 def check_plan(options: argparse.Namespace) -> int:
     """Say every reason for which the store would refuse a plan; without the store."""
     policy = read_document(options.policy, Policy, what="policy")
-    suite = read_document(options.suite, Suite, what="suite").model if options.suite else None
+    suite = read_document(options.suite, Suite, what="suite") if options.suite else None
+    base = BaseSuite(suite.digest, suite.model) if suite is not None else None
     document = read_json(options.file, what="plan")
-    plan = planning.checked_plan(document, policy=policy.model, suite=suite, at=clock.now())
+    plan = planning.checked_plan(document, policy=policy.model, base=base, at=clock.now())
     if plan.policy_digest != policy.digest:
         raise planning.PlanRefusedError(
             f"/policy_digest was {plan.policy_digest}; expected {policy.digest}, the digest of "

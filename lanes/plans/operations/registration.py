@@ -9,7 +9,8 @@ from django.db import transaction
 from evalhub.protocol import plan as plan_documents
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.messages import FieldFault
-from evalhub.protocol.registration import Refusal, registration_refusals
+from evalhub.protocol.refusals import BaseSuite, Refusal
+from evalhub.protocol.registration import registration_refusals
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
 from evalhub.web.errors import DomainError, ForbiddenError
@@ -116,7 +117,7 @@ def _accepted_policy(plan: plan_documents.Plan, *, project: Project, at: datetim
         *registration_refusals(
             plan,
             policy=queries.policy_document(policy),
-            suite=queries.suite_document(suite) if suite is not None else None,
+            base=BaseSuite(suite.digest, queries.suite_document(suite)) if suite else None,
             at=at,
         ),
         *_pool_refusals(budget_queries.shortfalls(project, _wants(plan)), plan),

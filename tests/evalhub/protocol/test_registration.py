@@ -1,9 +1,13 @@
 """Registration: each rule refuses what it is for, in words that say how to mend it."""
 
+from typing import Any
+
 import pytest
 
+from evalhub.protocol.faults import DocumentError
 from evalhub.protocol.plan import Plan
-from evalhub.protocol.registration import RULES, Refusal, registration_refusals
+from evalhub.protocol.refusals import BaseSuite, Refusal
+from evalhub.protocol.registration import RULES, registration_refusals
 from tests.evalhub.protocol.documents import (
     BASE_SHA,
     NOON,
@@ -26,12 +30,16 @@ BASELINE_ARM = arm("baseline:luna-6", sha=BASE_SHA)
 
 
 def refusals(
-    document: Plan, *, policy_fields: Json | None = None, suite_fields: Json | None = None
+    document: Plan,
+    *,
+    policy_fields: Json | None = None,
+    suite_fields: Json | None = None,
+    suite_digest: str = "sha256:" + "5" * 64,
 ) -> list[Refusal]:
     found = registration_refusals(
         document,
         policy=policy(**(policy_fields or {})),
-        suite=suite(**suite_fields) if suite_fields is not None else None,
+        base=BaseSuite(suite_digest, suite(**suite_fields)) if suite_fields is not None else None,
         at=NOON,
     )
     for refusal in found:
@@ -41,7 +49,7 @@ def refusals(
     return found
 
 
-def codes(document: Plan, **fields: Json | None) -> list[str]:
+def codes(document: Plan, **fields: Any) -> list[str]:
     return [refusal.code for refusal in refusals(document, **fields)]
 
 
@@ -262,6 +270,59 @@ def test_ids_that_one_folder_cannot_tell_apart_or_hold() -> None:
     assert found[0].got == "'Late' beside 'late'"
 
 
+def test_category_that_a_lane_declares_but_does_not_run() -> None:
+    lanes = [{**ORDERS, "categories": ["orders", "vision"]}, REFUNDS]
+    scenarios = [scenario("look", "vision"), *suite_json()["scenarios"]]
+
+    found = codes(plan(lanes=lanes), suite_fields={"scenarios": scenarios})
+
+    assert found == ["category_without_lane"]
+
+
+def test_suite_that_is_not_what_its_digest_names() -> None:
+    """A plan could otherwise switch memory off, or call a scenario by another's digest."""
+    scenarios = [
+        scenario("lookup", "orders"),
+        {**scenario("late", "refunds", "prompt:refunds"), "digest": "sha256:" + "1" * 64},
+        scenario("twice", "refunds"),
+    ]
+    named = {"scenarios": scenarios, "memory_categories": ["memory"]}
+
+    found = refusals(plan(), suite_fields=named, suite_digest=plan_json()["suite"]["digest"])
+
+    assert [(refusal.code, refusal.pointer) for refusal in found] == [
+        ("suite_untrue", "/suite/memory_categories"),
+        ("suite_untrue", "/scenarios/1/digest"),
+        ("suite_untrue", "/scenarios/2/artifacts"),
+    ]
+
+
+def test_scenario_that_the_named_suite_does_not_have() -> None:
+    found = refusals(
+        plan(),
+        suite_fields={
+            "scenarios": [
+                scenario("lookup", "orders"),
+                scenario("late", "refunds", "prompt:refunds"),
+            ]
+        },
+        suite_digest=plan_json()["suite"]["digest"],
+    )
+
+    assert [refusal.pointer for refusal in found] == ["/scenarios/2/id"]
+
+
+@pytest.mark.parametrize("money", [{"pool": "judge-main"}, {"budget_microusd": 5}])
+def test_pool_without_a_budget_and_budget_without_a_pool(money: Json) -> None:
+    assert codes(plan(lanes=[{**ORDERS, **money}, REFUNDS])) == ["pool_without_budget"]
+
+
+def test_second_guard_of_one_name_is_no_plan() -> None:
+    """The later one could hide that the first has failed."""
+    with pytest.raises(DocumentError, match="simulator_up occurs twice"):
+        plan(guards=[guard(result="failed"), guard()])
+
+
 def test_every_fault_is_told_at_once() -> None:
     document = plan(guards=[], stages=[], rubrics=["resolved", "charm"])
 
@@ -270,4 +331,4 @@ def test_every_fault_is_told_at_once() -> None:
 
 def test_each_rule_has_a_test_here() -> None:
     # Grows with RULES, so that a new rule is not forgotten.
-    assert len(RULES) == 16
+    assert len(RULES) == 18

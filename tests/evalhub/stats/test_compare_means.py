@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -521,3 +522,15 @@ def test_operating_characteristics(n: int, drop: float, regressions: float, pass
 
     assert verdicts.count(Verdict.REGRESSION) / 400 == pytest.approx(regressions, abs=0.075)
     assert verdicts.count(Verdict.PASS) / 400 == pytest.approx(passes, abs=0.075)
+
+
+def test_smallest_visible_effect_follows_alpha() -> None:
+    """STATISTICS 2.4: (t at 1 - alpha/2 + t at .80) standard errors."""
+    usual, strict = compared(0.05), compared(0.05, alpha=0.01)
+
+    assert usual.mde80 is not None
+    assert strict.mde80 is not None
+    assert strict.se == usual.se
+    t = scipy.stats.t(19)
+    assert strict.mde80 == pytest.approx((t.ppf(0.995) + t.ppf(0.8)) * strict.se)
+    assert usual.mde80 == pytest.approx((t.ppf(0.975) + t.ppf(0.8)) * usual.se)
