@@ -61,7 +61,7 @@ def worker() -> Program:
 def web(listener: int) -> Program:
     """Return the web server, on a socket that is already bound and inherited as `listener`."""
     command = [sys.executable, "-m", "gunicorn", "evalhub.wsgi:application"]
-    sizes = ["--worker-class", "gthread", "--workers", "1", "--threads", "16"]
+    sizes = ["--worker-class", "gthread", "--workers", "1", "--threads", "32"]
     # The control socket would let any process of this user reconfigure the server.
     manners = ["--no-control-socket", "--graceful-timeout", "15", "--timeout", "120"]
     bound = ["--bind", f"fd://{listener}"]

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import struct
 import urllib.error
 import urllib.request
 from argparse import ArgumentTypeError
@@ -17,6 +18,7 @@ from evalhub.supervisor.programs import broker, django_command, web, worker
 from evalhub.supervisor.supervision import Supervisor, blocked_signals
 
 _SECONDS_TO_GET_READY = 60
+_SILENCE_SECONDS = 15
 
 
 class _Address(NamedTuple):
@@ -99,7 +101,13 @@ def _listener(address: _Address) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
-        return socket.create_server((address.host, address.port), family=family, backlog=1024)
+        listener = socket.create_server((address.host, address.port), family=family, backlog=1024)
+        # Accepted sockets inherit it: whoever opens a connection and then falls silent gives its
+        # thread back, also before Django has seen a request.
+        listener.setsockopt(
+            socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", _SILENCE_SECONDS, 0)
+        )
+        return listener
     except OSError as error:
         raise UpError(
             f"Port {address.port} on {address.host} cannot be used ({os.strerror(error.errno or 0)}); "
