@@ -45,13 +45,13 @@ def lagging_plans() -> QuerySet[Plan]:
         | Q(looked_at__lt=OuterRef("superseded_at"))
         | Q(looked_at__lt=OuterRef("cancelled_at"))
     )
-    is_live = Q(superseded_at__isnull=True, cancelled_at__isnull=True)
+    is_heard = Q(cancelled_at__isnull=True)
     not_shown = Q(Exists(checks.filter(status="completed"))) | Q(
         Exists(checks.filter(status="queued")), state=PlanState.RUNNING
     )
     unconcluded = Plan.objects.filter(may_have_check()).exclude(state=PlanState.CONCLUDED)
     lagging = unconcluded.filter(
-        ~Exists(checks) | Exists(checks.filter(not_seen)) | (is_live & not_shown)
+        ~Exists(checks) | Exists(checks.filter(not_seen)) | (is_heard & not_shown)
     )
     return lagging.defer("document").order_by("pk")
 

@@ -79,10 +79,10 @@ def _locked_row(plan: Plan, *, at: datetime) -> Check:
 def _governing(plans: list[Plan]) -> list[Plan]:
     """Return the plans whose worst conclusion counts; empty if all were cancelled.
 
-    Live ones; on a commit that has none any more, those that a later head has superseded.
+    A plan that a later head superseded counts here as before: else who registers another head and
+    comes back would be rid of a failure.
     """
-    live = [plan for plan in plans if plan.is_live]
-    candidates = live or [plan for plan in plans if plan.cancelled_at is None]
+    candidates = [plan for plan in plans if plan.cancelled_at is None]
     # In order of registration: a plan can be overruled by those behind it.
     return [
         plan

@@ -143,15 +143,43 @@ def test_newer_verified_plan_of_a_smaller_population_hides_no_failure() -> None:
     assert _refreshed(newer).conclusion == "failure"
 
 
-def test_superseded_plan_gives_way_to_a_live_one() -> None:
+def test_superseded_plan_keeps_its_failure_on_its_own_commit() -> None:
     project = make_checked_project()
     old = make_plan(project)
     conclude(old, "failure")
     Plan.objects.filter(pk=old.pk).update(superseded_at=LATER)
-    live = make_plan(project, at=LATER)
-    conclude(live, "success")
+    back_again = make_plan(project, at=LATER)
+    conclude(back_again, "success")
 
-    assert _refreshed(live).conclusion == "success"
+    check = _refreshed(back_again)
+
+    assert (check.conclusion, check.details_url.endswith(f"/plans/{old.digest}/")) == (
+        "failure",
+        True,
+    )
+
+
+def test_superseded_plan_gives_way_to_a_verified_one_that_covers_it() -> None:
+    project = make_checked_project()
+    old = make_plan(project)
+    conclude(old, "failure")
+    Plan.objects.filter(pk=old.pk).update(superseded_at=LATER)
+    newer = make_plan(project, at=LATER)
+    Plan.objects.filter(pk=newer.pk).update(is_verified=True)
+    conclude(newer, "success")
+
+    assert _refreshed(newer).conclusion == "success"
+
+
+def test_cancelled_plan_is_not_counted_beside_another() -> None:
+    project = make_checked_project()
+    old = make_plan(project)
+    conclude(old, "failure")
+    Plan.objects.filter(pk=old.pk).update(cancelled_at=LATER)
+    other = make_plan(project, at=LATER)
+    conclude(other, "success")
+
+    assert _refreshed(other).conclusion == "success"
 
 
 def test_commit_of_superseded_plans_alone_still_shows_their_conclusion() -> None:
@@ -244,5 +272,17 @@ class TestLaggingPlans:
         plan = make_plan(make_checked_project())
         make_check(plan)
         Plan.objects.filter(pk=plan.pk).update(**{mark: LATER})
+
+        assert list(queries.lagging_plans()) == [plan]
+
+    def test_names_a_superseded_plan_that_runs_again_unnoticed(self) -> None:
+        plan = make_plan(make_checked_project())
+        make_attempt(plan)
+        conclude(plan)
+        Plan.objects.filter(pk=plan.pk).update(superseded_at=NOW)
+        make_check(plan, at=LATER)
+        assert list(queries.lagging_plans()) == []
+
+        lifecycle.bump_inputs(plan, late=True)
 
         assert list(queries.lagging_plans()) == [plan]
