@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from evalhub.protocol.scalars import Count, DigestText, Line, Name, Record, Time
+from evalhub.protocol.scalars import Count, DigestText, Line, Name, PoolMicroUsd, Record, Time
 from evalhub.protocol.segments import Refused
 
 
@@ -36,7 +36,7 @@ class OpenedAttempt(Record):
     salt: str
     plan_slice: dict[str, object]
     limits: AttemptLimits
-    budget_microusd: Count | None
+    budget_microusd: PoolMicroUsd | None
     heartbeat_seconds: Count
 
 
@@ -69,11 +69,11 @@ class SealAnswer(Record):
 
 
 class BudgetRequest(Record):
-    microusd: int = Field(ge=1, le=2**53 - 1)
+    microusd: int = Field(ge=1, le=10**15)
 
 
 class BudgetAnswer(Record):
-    budget_microusd: Count | None
+    budget_microusd: PoolMicroUsd | None
 
 
 class AdoptionRequest(Record):
@@ -86,7 +86,7 @@ class AdoptionRequest(Record):
 
 class PoolRequest(Record):
     credential_fingerprint: DigestText | None = None
-    limit_microusd: Count
+    limit_microusd: PoolMicroUsd
 
 
 class FieldFault(Record):

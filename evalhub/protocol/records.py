@@ -11,7 +11,18 @@ from pydantic import Field, model_validator
 
 from evalhub.protocol.plan import GuardResult
 from evalhub.protocol.policy import Stage, Tier
-from evalhub.protocol.scalars import Count, DigestText, Label, Line, Name, Ordinal, Record, Time
+from evalhub.protocol.scalars import (
+    Count,
+    DigestText,
+    Label,
+    Line,
+    Measured,
+    MicroUsd,
+    Name,
+    Ordinal,
+    Record,
+    Time,
+)
 
 Outcome = Literal[
     "passed",
@@ -43,7 +54,7 @@ class Usage(Record):
     input_tokens: Count | None = None
     cached_input_tokens: Count | None = None
     output_tokens: Count | None = None
-    cost_microusd: Count | None = None
+    cost_microusd: MicroUsd | None = None
     cost_source: CostSource = "unknown"
 
 
@@ -68,7 +79,7 @@ class Result(Record):
     started_at: Time | None = None
     finished_at: Time | None = None
     duration_ms: Count | None = None
-    scores: dict[Name, float | None] = {}
+    scores: dict[Name, Measured | None] = {}
     usage: list[Usage] = []
     error: RunFault | None = None
     world: WorldDigests | None = None
@@ -91,7 +102,7 @@ class JudgeLine(Record):
     stage: Stage
     fingerprint: DigestText
     repeat: Ordinal = 1
-    value: float | None
+    value: Measured | None
     unscored_reason: UnscoredReason | None = None
     rationale: str | None = None
     cites: list[Ordinal] = []
@@ -99,7 +110,7 @@ class JudgeLine(Record):
     at: Time | None = None
     duration_ms: Count | None = None
     usage: JudgeUsage | None = None
-    cost_microusd: Count | None
+    cost_microusd: MicroUsd | None
     cost_source: CostSource = "unknown"
     extra: dict[str, object] = {}
 
@@ -120,7 +131,7 @@ class TurnUsage(Record):
     input_tokens: Count | None = None
     cached_input_tokens: Count | None = None
     output_tokens: Count | None = None
-    cost_microusd: Count | None = None
+    cost_microusd: MicroUsd | None = None
 
 
 class Turn(Record):

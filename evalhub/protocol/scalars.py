@@ -105,6 +105,25 @@ Label = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterVal
 """A word that is shown and filtered by: a category, a model, a tag."""
 Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
 Ordinal = Annotated[int, Field(ge=1, le=1_000_000)]
+MicroUsd = Annotated[int, Field(ge=0, le=10**12)]
+"""What one thing cost: at most a million dollars, so that nine million such costs fit into 64 bits."""
+PoolMicroUsd = Annotated[int, Field(ge=0, le=10**15)]
+"""Money to be given away: at most a thousand million dollars."""
+MOST_MEASURED = 1e15
+
+
+def _measured(value: float) -> float:
+    if abs(value) > MOST_MEASURED:
+        raise ValueError("a measured value from -1e15 to 1e15")
+    return value
+
+
+Measured = Annotated[
+    float,
+    AfterValidator(_measured),
+    WithJsonSchema({"type": "number", "minimum": -MOST_MEASURED, "maximum": MOST_MEASURED}),
+]
+"""A value of a run, so bounded that sums and squares of many stay numbers."""
 Time = Annotated[
     datetime, AfterValidator(_utc), PlainSerializer(rfc3339, return_type=str, when_used="json")
 ]

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import OuterRef, QuerySet, Subquery, Sum
-from django.db.models.functions import Coalesce
+from django.db.models import BigIntegerField, QuerySet
 from pydantic import TypeAdapter, ValidationError
 
 from evalhub.protocol.scalars import Name
@@ -23,6 +22,7 @@ from lanes.projects.models import Project
 
 # SQLite takes a bounded number of parameters in one statement.
 _CALLS_AT_ONCE = 500
+_MOST_OF_A_COLUMN = BigIntegerField.MAX_BIGINT
 _NAME = TypeAdapter[str](Name)
 
 
@@ -163,14 +163,8 @@ def settle(calls: Sequence[SettledCall], *, at: datetime) -> None:
     for start in range(0, len(calls), _CALLS_AT_ONCE):
         _book(calls[start : start + _CALLS_AT_ONCE], at=at)
     for plan, lane in lanes:
-        spent = (
-            LedgerEntry.objects.filter(plan=OuterRef("plan"), lane=OuterRef("lane"))
-            .order_by()
-            .values("plan", "lane")
-            .annotate(total=Sum("cost_microusd"))
-            .values("total")
-        )
-        _allocations(plan, lane).update(spent_microusd=Coalesce(Subquery(spent), 0))
+        spent = queries.booked_of_lane(plan, lane)
+        _allocations(plan, lane).update(spent_microusd=min(spent, _MOST_OF_A_COLUMN))
 
 
 def note_unknown_cost(note: UnreadableCost, *, at: datetime) -> None:

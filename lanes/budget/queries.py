@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from django.db.models import Case, Count, F, Q, Sum, When
+from django.db.models import BigIntegerField, Case, Count, F, Q, Sum, When
 from django.db.models.functions import Greatest
 
 from lanes.budget.models import LedgerEntry, Pool, SubAllocation, UnknownCost
 from lanes.projects.models import Project
+
+# Of the two into which a sum is split.
+_HALF = 2**32
 
 
 class LaneSpend(NamedTuple):
@@ -20,6 +23,8 @@ class LaneSpend(NamedTuple):
     """Calls whose cost nobody knows; they are counted and never taken as free."""
     conflicts: int
     """Calls that were claimed again at another cost."""
+    calls: int
+    """Every call, those of unknown cost too; with 0 of them nothing was spent because nothing was asked."""
 
 
 class PlanSpend(NamedTuple):
@@ -29,6 +34,7 @@ class PlanSpend(NamedTuple):
     spent_microusd: int
     unknown_calls: int
     conflicts: int
+    calls: int
 
 
 class Want(NamedTuple):
@@ -58,17 +64,32 @@ def spend_of_plan(plan_digest: str) -> PlanSpend:
     )
     by_lane = []
     for lane in sorted({*limits, *booked, *unreadable}):
-        row = booked.get(lane, _Booked(lane, 0, 0, 0))
-        unknown = row.unknown_calls + unreadable.get(lane, 0)
+        row = booked.get(lane, _Booked(lane, 0, 0, 0, 0))
+        lines = unreadable.get(lane, 0)
         by_lane.append(
-            LaneSpend(lane, limits.get(lane), row.spent_microusd, unknown, row.conflicts)
+            LaneSpend(
+                lane,
+                limits.get(lane),
+                row.spent_microusd,
+                row.unknown_calls + lines,
+                row.conflicts,
+                row.calls + lines,
+            )
         )
     return PlanSpend(
         by_lane,
         sum(spend.spent_microusd for spend in by_lane),
         sum(spend.unknown_calls for spend in by_lane),
         sum(spend.conflicts for spend in by_lane),
+        sum(spend.calls for spend in by_lane),
     )
+
+
+def booked_of_lane(plan_digest: str, lane: str) -> int:
+    """Return the sum of a lane's ledger."""
+    entries = LedgerEntry.objects.filter(plan=plan_digest, lane=lane)
+    sums = entries.aggregate(**_halves("cost_microusd"))
+    return _whole(sums["high"], sums["low"])
 
 
 def allocation_of(plan_digest: str, lane: str) -> SubAllocation | None:
@@ -84,9 +105,11 @@ def pool_left(pool: Pool) -> int:
     bound = Case(
         When(released_at__isnull=True, then=Greatest("limit_microusd", "spent_microusd")),
         default=F("spent_microusd"),
+        output_field=BigIntegerField(),
     )
-    given = SubAllocation.objects.filter(pool=pool).aggregate(total=Sum(bound, default=0))["total"]
-    return pool.limit_microusd - int(given)
+    rows = SubAllocation.objects.filter(pool=pool).annotate(bound=bound)
+    given = rows.aggregate(**_halves("bound"))
+    return pool.limit_microusd - _whole(given["high"], given["low"])
 
 
 def shortfalls(project: Project, wants: Iterable[Want]) -> list[Shortfall]:
@@ -108,6 +131,7 @@ class _Booked(NamedTuple):
     spent_microusd: int
     unknown_calls: int
     conflicts: int
+    calls: int
 
 
 def _booked(plan_digest: str) -> Iterator[_Booked]:
@@ -115,10 +139,26 @@ def _booked(plan_digest: str) -> Iterator[_Booked]:
         LedgerEntry.objects.filter(plan=plan_digest)
         .values_list("lane")
         .annotate(
-            spent=Sum("cost_microusd", default=0),
+            **_halves("cost_microusd"),
             unknown=Count("pk", filter=Q(cost_microusd__isnull=True)),
             conflicts=Count("pk", filter=Q(conflicting_microusd__isnull=False)),
+            calls=Count("pk"),
         )
     )
+    return (
+        _Booked(lane, _whole(high, low), unknown, bad, calls)
+        for lane, high, low, unknown, bad, calls in rows
+    )
+
+
+def _halves(field: str) -> dict[str, Sum]:
+    """Return the sums of the upper and the lower 32 bits: SQLite fails when a sum leaves 64 bits."""
+    return {
+        "high": Sum(F(field) / _HALF, default=0),
+        "low": Sum(F(field) % _HALF, default=0),
+    }
+
+
+def _whole(high: int, low: int) -> int:
     # PostgreSQL adds up big integers to a decimal number.
-    return (_Booked(lane, int(spent), unknown, bad) for lane, spent, unknown, bad in rows)
+    return int(high) * _HALF + int(low)

@@ -19,7 +19,7 @@ from evalhub.protocol.records import (
     Result,
     Turn,
 )
-from evalhub.protocol.scalars import Count, Name
+from evalhub.protocol.scalars import MicroUsd, Name
 from evalhub.protocol.segments import Category
 
 _DOCUMENTS: dict[ItemKind, type[BaseModel]] = {
@@ -58,7 +58,7 @@ class CallCost(BaseModel):
     call_id: UUID = Field(strict=False)
     rubric: Name
     stage: Stage
-    cost_microusd: Count | None = None
+    cost_microusd: MicroUsd | None = None
     cost_source: CostSource = "unknown"
 
 

@@ -34,7 +34,7 @@ def test_maintainer_creates_and_changes_a_pool() -> None:
         ({"limit_microusd": "5"}, "/limit_microusd"),
         ({"limit_microusd": -1}, "/limit_microusd"),
         ({"limit_microusd": 1.5}, "/limit_microusd"),
-        ({"limit_microusd": 2**53}, "/limit_microusd"),
+        ({"limit_microusd": 10**15 + 1}, "/limit_microusd"),
         ({"limit_microusd": 1, "currency": "EUR"}, "/currency"),
         ({"limit_microusd": 1, "credential_fingerprint": "abc"}, "/credential_fingerprint"),
     ],

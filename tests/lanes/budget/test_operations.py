@@ -138,7 +138,7 @@ def test_another_cost_of_the_same_call_is_a_conflict() -> None:
 
     entry = LedgerEntry.objects.get()
     assert (entry.cost_microusd, entry.conflicting_microusd) == (70, 90)
-    assert queries.spend_of_plan(PLAN).by_lane == [LaneSpend("ordinary-1", None, 70, 0, 1)]
+    assert queries.spend_of_plan(PLAN).by_lane == [LaneSpend("ordinary-1", None, 70, 0, 1, 1)]
 
 
 def test_same_call_in_two_projects_is_two_calls() -> None:
@@ -157,8 +157,8 @@ def test_unknown_cost_is_counted_and_never_free() -> None:
 
     spend = queries.spend_of_plan(PLAN)
     assert spend.by_lane == [
-        LaneSpend("ordinary-1", None, 5, 1, 0),
-        LaneSpend("ordinary-2", None, 0, 3, 0),
+        LaneSpend("ordinary-1", None, 5, 1, 0, 2),
+        LaneSpend("ordinary-2", None, 0, 3, 0, 3),
     ]
     assert (spend.spent_microusd, spend.unknown_calls) == (5, 4)
     assert type(spend.spent_microusd) is int
@@ -171,6 +171,31 @@ def test_many_calls_settle_in_pieces() -> None:
     operations.settle([make_call(project, cost=1) for _ in range(1201)], at=NOW)
 
     assert SubAllocation.objects.get().spent_microusd == 1201
+
+
+def test_sums_beyond_64_bits_are_added_up() -> None:
+    pool = factories.make_pool(factories.make_project(), limit_microusd=1000)
+    reserve_all(pool)
+    largest = 2**63 - 1
+
+    operations.settle([make_call(pool.project, cost=largest) for _ in range(3)], at=NOW)
+    operations.settle([make_call(pool.project, cost=7)], at=NOW)
+
+    spend = queries.spend_of_plan(PLAN)
+    assert (spend.spent_microusd, spend.calls) == (3 * largest + 7, 4)
+    allocation = queries.allocation_of(PLAN, "ordinary-1")
+    assert allocation is not None
+    assert allocation.spent_microusd == largest
+    assert queries.pool_left(pool) == 1000 - largest
+
+
+def test_plan_without_a_call_has_spent_nothing_because_nothing_was_asked() -> None:
+    pool = factories.make_pool(factories.make_project(), limit_microusd=1000)
+    reserve_all(pool)
+
+    spend = queries.spend_of_plan(PLAN)
+
+    assert (spend.by_lane, spend.calls) == ([LaneSpend("ordinary-1", 1000, 0, 0, 0, 0)], 0)
 
 
 @pytest.mark.django_db(transaction=True)
