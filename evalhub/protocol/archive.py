@@ -5,6 +5,7 @@ CRC) is checked while a member is read, which never goes beyond its declared siz
 """
 
 import hashlib
+import io
 import os
 import shutil
 import stat
@@ -23,6 +24,7 @@ from evalhub.protocol.zip_structure import (
     ArchiveLimits,
     Member,
     exact_bytes,
+    is_too_dense,
     refuse_equal_names,
     refuse_unsafe_name,
     sound_members,
@@ -161,17 +163,40 @@ def _write(
     file: BinaryIO, header: SegmentHeader, members: Iterable[tuple[str, bytes | Path]]
 ) -> None:
     names: list[str] = [HEADER_PATH]
+    ratio = ArchiveLimits().ratio
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, allowZip64=False) as archive:
         archive.writestr(_info(HEADER_PATH), header.model_dump_json(by_alias=True))
         for name, content in members:
             refuse_unsafe_name(name)
             names.append(name)
-            if isinstance(content, bytes):
-                archive.writestr(_info(name), content)
-            else:
-                with content.open("rb") as source, archive.open(_info(name), "w") as target:
+            info = _info(name)
+            with _opened(content) as source:
+                if _would_be_too_dense(source, ratio=ratio):
+                    # The server takes a member for a bomb when it deflates so well.
+                    info.compress_type = zipfile.ZIP_STORED
+                source.seek(0)
+                with archive.open(info, "w") as target:
                     shutil.copyfileobj(source, target, _CHUNK)
         refuse_equal_names(names)
+
+
+def _opened(content: bytes | Path) -> BinaryIO:
+    return io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
+
+
+def _would_be_too_dense(source: BinaryIO, *, ratio: int) -> bool:
+    size = source.seek(0, os.SEEK_END)
+    if not is_too_dense(size, 0, ratio=ratio):
+        return False
+    source.seek(0)
+    deflater = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    deflated = 0
+    while chunk := source.read(_CHUNK):
+        deflated += len(deflater.compress(chunk))
+        # Most members are not dense, which shows long before their end.
+        if not is_too_dense(size, deflated, ratio=ratio):
+            return False
+    return is_too_dense(size, deflated + len(deflater.flush()), ratio=ratio)
 
 
 def _info(name: str) -> zipfile.ZipInfo:

@@ -223,11 +223,15 @@ def _check_sizes(entries: list[_Entry], paths: list[str], limits: ArchiveLimits)
                 f"{path!r} has {entry.size_bytes} bytes, {total} up to there; at most"
                 f" {limits.member_bytes} a member and {limits.total_bytes} in all are taken.",
             )
-        is_dense = entry.size_bytes > limits.ratio * max(entry.stored_bytes, 1)
-        if is_dense and entry.size_bytes > _RATIO_COUNTS_FROM:
+        if is_too_dense(entry.size_bytes, entry.stored_bytes, ratio=limits.ratio):
             raise ArchiveError("ratio", f"{path!r} expands more than {limits.ratio} times.")
         if entry.method == zipfile.ZIP_STORED and entry.size_bytes != entry.stored_bytes:
             raise ArchiveError("size_differs", f"{path!r} is stored, yet has two sizes.")
+
+
+def is_too_dense(size_bytes: int, stored_bytes: int, *, ratio: int) -> bool:
+    """Return whether a member expands more than it may; a writer then stores it undeflated."""
+    return size_bytes > _RATIO_COUNTS_FROM and size_bytes > ratio * max(stored_bytes, 1)
 
 
 def _laid_out(

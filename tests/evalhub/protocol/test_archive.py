@@ -614,3 +614,37 @@ def test_inserted_or_cut_bytes_are_refused(offset: int, inserted: bytes, cut: in
 @given(st.binary(max_size=200))
 def test_noise_is_refused(noise: bytes) -> None:
     assert refusal(noise)
+
+
+TURN = b'{"turn": 1, "role": "user", "kind": "message", "text": "Hello, hello, hello"}\n'
+DENSE = [b"\0" * 10_000_000, TURN * 40_000, b"\0" * (2**20 + 1)]
+
+
+@pytest.mark.parametrize("content", DENSE, ids=["zeros", "one turn", "barely counted"])
+@pytest.mark.parametrize("source", ["memory", "file"])
+def test_members_that_deflate_too_well_are_stored_as_they_are(
+    tmp_path: Path, content: bytes, source: str
+) -> None:
+    name, file_of_it = "lane/logs/a.1.log", tmp_path / "source"
+    file_of_it.write_bytes(content)
+    members: list[tuple[str, bytes | Path]] = [
+        (name, file_of_it if source == "file" else content),
+        ("lane/logs/b.1.log", b"\0" * 2**20),
+    ]
+
+    write_segment(tmp_path / "1.zip", HEADER, members)
+
+    with (tmp_path / "1.zip").open("rb") as file:
+        _, member, small = open_archive(file, limits=LIMITS).members
+        assert (member.path, member.method) == (name, zipfile.ZIP_STORED)
+        assert small.method == zipfile.ZIP_DEFLATED
+        assert read_member(file, member, cap=LIMITS.member_bytes) == content
+
+
+def test_large_members_of_usual_text_are_deflated() -> None:
+    text = b"".join(b"line %d of a log\n" % number for number in range(200_000))
+
+    data = segment({"lane/logs/a.1.log": text})
+
+    assert len(data) < len(text) / 4
+    assert open_archive(io.BytesIO(data), limits=LIMITS).members[1].method == zipfile.ZIP_DEFLATED
