@@ -12,9 +12,10 @@ from typing import Literal
 from evalhub.protocol.plan import RunKey
 from evalhub.runner import clock
 from evalhub.runner.agent_environment import run_variables
+from evalhub.runner.console import escaped
 from evalhub.runner.errors import RunnerError
 from evalhub.runner.fruitless import Fruitless
-from evalhub.runner.harvest import Harvest, harvest
+from evalhub.runner.harvest import Harvest, harvest_or_loss
 from evalhub.runner.lane_log import LaneLog, RunOutput
 from evalhub.runner.processes import GuardianLostError, RunProcess
 from evalhub.runner.spool import RunEnded, Spool
@@ -156,7 +157,7 @@ class Execution:
         work = self._assignment
         work.spool.mark_ended(key, ended)
         folder = work.spool.run_folder(key)
-        found = harvest(folder, key, ended=ended)
+        found = harvest_or_loss(folder, key, ended=ended)
         work.log.note(f"{key} ended: {found.outcome or 'invalid result'} ({ended.how})")
         self._cut(found)
         with self._guard:
@@ -171,7 +172,7 @@ class Execution:
     def _keep_unfinished(self, key: RunKey, output: RunOutput) -> None:
         """Send what a run had written when the lane was stopped: readable, but no result."""
         self._assignment.log.note(f"{key} was stopped with the lane")
-        found = harvest(self._assignment.spool.run_folder(key), key, ended=None)
+        found = harvest_or_loss(self._assignment.spool.run_folder(key), key, ended=None)
         self._cut(found)
         if found.outcome is not None:
             self._count(found.outcome)
@@ -184,6 +185,7 @@ class Execution:
         work = self._assignment
         for sentence in found.sentences:
             work.report(sentence)
+            work.log.note(escaped(sentence).replace("\n", "\n# "))
         at = clock.now()
         work.spool.cut("record", found.record, at=at)
         work.spool.cut("bulk", found.bulk, at=at)

@@ -16,10 +16,11 @@ from typing import Any, BinaryIO, NamedTuple
 
 from evalhub.protocol.canonical import bytes_digest
 from evalhub.protocol.faults import DocumentError, parse_document
-from evalhub.protocol.paths import ItemKind, ItemPath, format_path
+from evalhub.protocol.paths import LONGEST_PATH, ItemKind, ItemPath, format_path
 from evalhub.protocol.plan import RunKey
 from evalhub.protocol.records import Failure, JudgeLine, Result, Turn
 from evalhub.protocol.scalars import Record, rfc3339
+from evalhub.runner.agent_files import agent_files
 from evalhub.runner.spool import Member, RunEnded
 
 PART_BYTES = 1_000_000
@@ -29,6 +30,8 @@ _LARGEST_RECORD_BYTES = 8 * 2**20
 _MOST_FILES = 1000
 _MOST_SENTENCES = 5
 _LONGEST_ENDING = 4000
+_LAST_TURN = 1_000_000
+_SHOWN_NAME = 100
 
 
 @dataclass
@@ -80,6 +83,25 @@ def harvest(folder: Path, key: RunKey, *, ended: RunEnded | None) -> Harvest:
     _add_failure(folder, key, found)
     _add_files(folder, key, found)
     return found
+
+
+def harvest_or_loss(folder: Path, key: RunKey, *, ended: RunEnded | None) -> Harvest:
+    """Return the evidence in a run's folder; what nobody foresaw there costs this run alone.
+
+    Such a run is an `infra_error` of the lane, with the sentence that says what it was.
+    """
+    try:
+        return harvest(folder, key, ended=ended)
+    except (OSError, ValueError, RecursionError) as error:
+        reason = ascii(" ".join(str(error).split())[:_LONGEST_ENDING])
+        message = f"What the run left cannot be read ({type(error).__name__}: {reason})."
+    lost = Harvest(sentences=[f"{key}: {message}"])
+    if ended is not None:
+        ending = _Ending("infra_error", "harvest_failed", "lane", "HarvestFailed", message)
+        turn = _json_bytes(_closing_turn(ending, 1, ended.output_tail))
+        _add_parts(ItemKind.TRANSCRIPT, key, [turn], lost.bulk)
+        _add_result(key, None, ending, ended, 1, lost)
+    return lost
 
 
 def _ending(ended: RunEnded) -> _Ending:
@@ -200,7 +222,10 @@ def _transcript(
         last_turn = max(last_turn, turn.turn)
         parts.add(_with_bodies_apart(turn, line, bodies))
     _tell(found, f"{key}: transcript.ndjson", faults)
-    if ending is not None:
+    if ending is not None and last_turn >= _LAST_TURN:
+        # The agent's own number would make the lane's turn, and with it the part, malformed.
+        found.complain(f"{key}: no number is left for the lane's closing turn; it is left out.")
+    elif ending is not None:
         parts.add(_json_bytes(_closing_turn(ending, last_turn + 1, output_tail)))
     return _Lines(parts.done(), bodies)
 
@@ -294,36 +319,24 @@ def _add_failure(folder: Path, key: RunKey, found: Harvest) -> None:
 
 
 def _add_files(folder: Path, key: RunKey, found: Harvest) -> None:
-    root = folder / "files"
     taken = {member.path for member in found.bulk}
-    for path in _plain_files(root, found):
-        name = path.relative_to(root).as_posix()
-        member = Member(format_path(ItemPath(ItemKind.FILE, key, name=name)), path)
+    left_out: list[str] = []
+    for file in agent_files(folder / "files", leave_out=left_out.append):
+        path = format_path(ItemPath(ItemKind.FILE, key, name=file.name))
         if len(taken) >= _MOST_FILES:
-            found.complain(f"{key}: only {_MOST_FILES} files are sent; the rest stays behind.")
-            return
-        if member.size_bytes > LARGEST_FILE_BYTES:
-            found.complain(
-                f"{key}: files/{name} has {member.size_bytes} bytes and is not sent; "
-                f"at most {LARGEST_FILE_BYTES} are taken."
+            left_out.append(f"only {_MOST_FILES} files are taken; the rest stays behind")
+            break
+        if len(path) > LONGEST_PATH:
+            left_out.append(f"files/{file.name[:_SHOWN_NAME]}… has a name that is too long")
+        elif file.size_bytes > LARGEST_FILE_BYTES:
+            left_out.append(
+                f"files/{file.name} has {file.size_bytes} bytes; "
+                f"at most {LARGEST_FILE_BYTES} are taken"
             )
-        elif member.path not in taken:
-            taken.add(member.path)
-            found.bulk.append(member)
-
-
-def _plain_files(root: Path, found: Harvest) -> Iterator[Path]:
-    """Yield the files below a folder by name; the agent's links and pipes are not followed."""
-    if root.is_symlink() or not root.is_dir():
-        return
-    for path in sorted(root.iterdir()):
-        mode = path.lstat().st_mode
-        if stat.S_ISDIR(mode):
-            yield from _plain_files(path, found)
-        elif stat.S_ISREG(mode):
-            yield path
-        else:
-            found.complain(f"{path} is a link or a special file and is not sent.")
+        elif path not in taken:
+            taken.add(path)
+            found.bulk.append(Member(path, file.path))
+    _tell(found, f"{key}: files", [f"{sentence} (not sent)" for sentence in left_out])
 
 
 # Reading what the agent wrote

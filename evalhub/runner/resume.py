@@ -9,7 +9,7 @@ from evalhub.runner import clock
 from evalhub.runner.client import Store
 from evalhub.runner.delivery import Delivery, DeliveryReport
 from evalhub.runner.errors import InputError
-from evalhub.runner.harvest import harvest
+from evalhub.runner.harvest import harvest_or_loss
 from evalhub.runner.lane_log import fresh_log_members
 from evalhub.runner.session import AttemptSession
 from evalhub.runner.spool import Member, Spool, held
@@ -62,7 +62,7 @@ def cut_the_rest(spool: Spool, *, report: Callable[[str], None]) -> None:
         ended, folder = spool.ended(key), spool.run_folder(key)
         if ended is None and not folder.is_dir():
             continue
-        found = harvest(folder, key, ended=ended)
+        found = harvest_or_loss(folder, key, ended=ended)
         if spool.cut("record", found.record, at=at) or spool.cut("bulk", found.bulk, at=at):
             for sentence in found.sentences:
                 report(sentence)

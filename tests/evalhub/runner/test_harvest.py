@@ -11,7 +11,7 @@ import pytest
 from evalhub.protocol.paths import parse_path
 from evalhub.protocol.plan import RunKey
 from evalhub.runner import clock
-from evalhub.runner.harvest import PART_BYTES, Harvest, harvest
+from evalhub.runner.harvest import PART_BYTES, Harvest, harvest, harvest_or_loss
 from evalhub.runner.spool import RunEnded
 
 KEY = RunKey("refund-twice", "candidate+faults", 2)
@@ -239,6 +239,64 @@ def test_a_linked_folder_of_files_is_not_followed(tmp_path: Path) -> None:
     (folder / "files").symlink_to(tmp_path / "elsewhere")
 
     assert b"secret" not in contents(harvest(folder, KEY, ended=make_ended())).values()
+
+
+def test_names_that_no_path_can_hold_are_left_out_with_a_sentence(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, result=PASSED)
+    files = os.fsencode(folder / "files")
+    Path(os.fsdecode(files + b"/\xff")).mkdir(parents=True)
+    for name in (b"/\xff/inner", b"/\xff\xfe", b"/good"):
+        Path(os.fsdecode(files + name)).write_bytes(b"x")
+    (folder / "files" / ("z" * 250) / ("z" * 250) / ("z" * 250) / ("z" * 250)).mkdir(parents=True)
+    (folder / "files" / "/".join(["z" * 250] * 4) / "x").write_bytes(b"x")
+
+    found = harvest(folder, KEY, ended=make_ended())
+
+    assert [p for p in contents(found) if p.endswith("/files/good")]
+    told = "\n".join(found.sentences)
+    assert "files/\\xff\\xfe has a name that is not UTF-8" in told
+    assert "files/\\xff/inner has a name that is not UTF-8" in told
+    assert "has a name that is too long" in told
+    assert found.outcome == "passed"
+
+
+def test_folders_without_end_cost_what_lies_in_them_alone(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, result=PASSED)
+    (folder / "files" / "d").mkdir(parents=True)
+    (folder / "files" / "good").write_bytes(b"x")
+    here = os.open(folder / "files" / "d", os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=here)
+        here, above = os.open("d", os.O_RDONLY, dir_fd=here), here
+        os.close(above)
+    os.close(here)
+
+    found = harvest(folder, KEY, ended=make_ended())
+
+    assert f"{FOLDER}/files/good" in contents(found)
+    assert [sentence for sentence in found.sentences if "folders deep" in sentence]
+
+
+def test_what_nobody_foresaw_in_a_folder_costs_that_run_alone(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, result=PASSED)
+    # No file system holds such a name, so reading there is an error of another kind.
+    lost = harvest_or_loss(Path(f"{folder}\0"), KEY, ended=make_ended())
+
+    result = json.loads(contents(lost)[f"{FOLDER}/result.json"])
+    assert (result["outcome"], result["code"]) == ("infra_error", "harvest_failed")
+    assert result["error"]["message"] in lost.sentences[0]
+    assert harvest_or_loss(Path(f"{folder}\0"), KEY, ended=None).record == []
+
+
+def test_no_closing_turn_where_the_agent_took_the_last_number(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, turns=[make_turn(1_000_000)])
+
+    found = harvest(folder, KEY, ended=make_ended(exit_code=3))
+
+    (turn,) = contents(found)[f"{FOLDER}/transcript.1.ndjson"].splitlines()
+    assert json.loads(turn)["role"] == "user"
+    assert "closing turn" in found.sentences[0]
+    assert found.outcome == "agent_error"
 
 
 def test_equal_folders_give_equal_items(tmp_path: Path) -> None:
