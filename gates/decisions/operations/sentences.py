@@ -45,7 +45,9 @@ _FINDING_WORDS = {
     Code.JUDGE_CHANGED: "{n} judging stages are not those of the plan",
     Code.OUT_OF_SCALE: "{n} scores are outside their scale",
     Code.UNMEASURED: "{n} runs measured nothing at first",
-    Code.SUITE_CHANGED: "{n} scenarios of the baseline are gone or changed",
+    Code.SUITE_CHANGED: "{n} scenarios are gone or changed",
+    Code.ARMS_CHANGED: "{n} arms or conditions of the baseline are gone or changed",
+    Code.JUDGE_REPLACED: "{n} judging stages are not those of the baseline",
     Code.ISOLATION_VIOLATED: "lanes were not isolated ({n} cases)",
     Code.ISOLATION_UNPROVEN: "isolation is not proven ({n} cases)",
 }
@@ -57,7 +59,9 @@ _SINGULAR = {
     Code.JUDGE_CHANGED: "1 judging stage is not that of the plan",
     Code.OUT_OF_SCALE: "1 score is outside its scale",
     Code.UNMEASURED: "1 run measured nothing at first",
-    Code.SUITE_CHANGED: "1 scenario of the baseline is gone or changed",
+    Code.SUITE_CHANGED: "1 scenario is gone or changed",
+    Code.ARMS_CHANGED: "1 arm or condition of the baseline is gone or changed",
+    Code.JUDGE_REPLACED: "1 judging stage is not that of the baseline",
     Code.ISOLATION_VIOLATED: "lanes were not isolated (1 case)",
     Code.ISOLATION_UNPROVEN: "isolation is not proven (1 case)",
 }
@@ -94,9 +98,10 @@ def lines_of(judgment: Judgment, evaluation: Evaluation) -> list[str]:
     gating = [draft.judged for draft in evaluation.gating]
     arms = {one.arm for one in gating}
     for one in gating:
-        arm = f", {one.arm}" if len(arms) > 1 else ""
         words = sentence(one.outcome, name=_name(one)).rstrip(".")
-        lines.append(f"{words} ({_COMPARED_WITH[one.comparator.comparison]}{arm}).")
+        aside = [] if Reason.NO_BASELINE in one.reasons else [_COMPARED_WITH[_comparison(one)]]
+        aside += [one.arm] if len(arms) > 1 else []
+        lines.append(f"{words} ({', '.join(aside)})." if aside else f"{words}.")
     left_out = [one for one in gating if one.name in judgment.left_out]
     lines += [f"{_name(one)}: no breach seen, safety not shown; left out." for one in left_out]
     not_claimed = [r.resource for r in evaluation.isolation if r.state == "not_claimed"]
@@ -199,6 +204,10 @@ def _scenarios(outcome: MeanComparison) -> str:
     paired = outcome.decided_by is Design.PAIRED
     n = outcome.n_pairs if paired else min(outcome.n_baseline, outcome.n_candidate)
     return f"{n} scenario" if n == 1 else f"{n} scenarios"
+
+
+def _comparison(one: Judged) -> Comparison:
+    return one.comparator.comparison
 
 
 def _name(one: Judged) -> str:

@@ -146,7 +146,7 @@ def _adopted(
     pool = baselines.pooled_plans(plan, excluding=[baseline])
     candidate = side_of(plan, document, arm, pool=pool)
     their_document = plan_queries.plan_document(baseline)
-    theirs = _matching_arm(their_document, arm)
+    theirs = matching_arm(their_document, arm)
     if theirs is None:
         return Comparator(comparison, candidate, None, Reason.NO_BASELINE)
     if environments(their_document, theirs.name) != environments(document, arm.name):
@@ -157,7 +157,8 @@ def _adopted(
     )
 
 
-def _matching_arm(document: PlanDocument, arm: Arm) -> Arm | None:
+def matching_arm(document: PlanDocument, arm: Arm) -> Arm | None:
+    """Return the judged arm of a plan that is the same as `arm`, by name where several are."""
     matching = [other for other in candidate_arms(document) if same_arm(other, arm)]
     return next((other for other in matching if other.name == arm.name), next(iter(matching), None))
 
@@ -188,7 +189,7 @@ def _served(document: PlanDocument, other: Plan) -> int:
         theirs is not None
         and environments(their_document, theirs.name) == environments(document, arm.name)
         for arm in candidate_arms(document)
-        for theirs in [_matching_arm(their_document, arm)]
+        for theirs in [matching_arm(their_document, arm)]
     )
 
 

@@ -17,7 +17,6 @@ from gates.verdicts.queries import gather
 from gates.verdicts.queries.comparators import (
     Adopted,
     Comparator,
-    Comparison,
     adopted_for,
     candidate_arms,
     comparators,
@@ -26,8 +25,9 @@ from gates.verdicts.queries.comparators import (
 )
 from gates.verdicts.queries.comparisons import Context, Judged, advisory, confirmed, judged
 from gates.verdicts.queries.evidence import Evidence, evidence_of
-from gates.verdicts.queries.findings import Code, Effect, Finding, finding
+from gates.verdicts.queries.findings import Code, Effect, Finding
 from gates.verdicts.queries.isolation import Case, ClaimResult, Report, isolation_results
+from gates.verdicts.queries.population import Base, population_findings
 from gates.verdicts.queries.records import Draft, draft, evidence_digest, side_digest
 from gates.verdicts.queries.sides import (
     Member,
@@ -83,9 +83,14 @@ class Evaluation:
     @property
     def is_sound(self) -> bool:
         """Whether the evidence is complete and sound, apart from what it is compared with."""
-        # A suite that grew or shrank says nothing against the evidence itself; and isolation that
-        # nobody proved is for whoever adopts the plan to vouch for.
-        tolerated = {Code.SUITE_CHANGED, Code.ISOLATION_UNPROVEN}
+        # What differs from the base says nothing against the evidence itself, and else nothing new
+        # could ever be adopted; isolation that nobody proved is for whoever adopts the plan.
+        tolerated = {
+            Code.SUITE_CHANGED,
+            Code.ARMS_CHANGED,
+            Code.JUDGE_REPLACED,
+            Code.ISOLATION_UNPROVEN,
+        }
         return all(f.effect is Effect.NOTE or f.code in tolerated for f in self.findings)
 
     @property
@@ -139,7 +144,7 @@ def evaluate(plan: Plan) -> Evaluation:
     findings = [
         *gather.coverage_findings(plan, document, loaded.evidence, lanes=lanes),
         *_evidence_findings(plan, context),
-        *_suite_findings(loaded.found),
+        *population_findings(document, loaded.found, base=_base(plan, loaded.adopted)),
         *gather.isolation_findings(isolation),
         *gather.spend_findings(spend),
     ]
@@ -267,42 +272,10 @@ def _ended_at(attempt: Attempt) -> datetime:
     return attempt.ended_at or attempt.last_heard_at
 
 
-def _suite_findings(found: Sequence[tuple[Arm, list[Comparator]]]) -> list[Finding]:
-    """Name what the baseline ran and this plan does not run, or runs in another form; and what is new."""
-    lost: list[str] = []
-    added: list[str] = []
-    for arm, compared in found:
-        for comparator in compared:
-            if comparator.baseline is None or comparator.comparison is Comparison.FAULT:
-                continue
-            ours = _population(comparator.candidate)
-            theirs = _population(comparator.baseline)
-            for scenario, digest in theirs.items():
-                if scenario not in ours:
-                    lost.append(f"{scenario} (removed, {arm.name}, {comparator.comparison})")
-                elif ours[scenario] != digest:
-                    lost.append(f"{scenario} (changed, {arm.name}, {comparator.comparison})")
-            added += [
-                f"{scenario} ({arm.name}, {comparator.comparison})"
-                for scenario in ours.keys() - theirs.keys()
-            ]
-    return [
-        *finding(
-            Code.SUITE_CHANGED,
-            Effect.ACTION_REQUIRED,
-            lost,
-            "Scenarios that the baseline ran and this plan does not run, or not in the same form.",
-        ),
-        *finding(
-            Code.SUITE_GREW,
-            Effect.NOTE,
-            added,
-            "Scenarios that the baseline does not have; they are not compared.",
-        ),
-    ]
-
-
-def _population(side: Side) -> dict[str, str]:
-    own = side.members[0]
-    digests = {scenario.id: scenario.digest for scenario in own.document.scenarios}
-    return {key.scenario: digests[key.scenario] for key in gating_keys(own.document, own.arm)}
+def _base(plan: Plan, adopted: Adopted) -> Base:
+    suite = plan_queries.current_suite(plan.project, plan.suite_name)
+    rolling = adopted.rolling
+    return Base(
+        None if suite is None else plan_queries.suite_document(suite),
+        None if rolling is None else plan_queries.plan_document(rolling),
+    )

@@ -40,6 +40,8 @@ class Code(StrEnum):
     REPLACED = "replaced"
     SUITE_CHANGED = "suite_changed"
     SUITE_GREW = "suite_grew"
+    ARMS_CHANGED = "arms_changed"
+    JUDGE_REPLACED = "judge_replaced"
     ISOLATION_VIOLATED = "isolation_violated"
     ISOLATION_UNPROVEN = "isolation_unproven"
     SPEND_CONFLICT = "spend_conflict"
