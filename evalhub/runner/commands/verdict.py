@@ -4,7 +4,7 @@ import argparse
 import time
 from http import HTTPStatus
 
-from evalhub.runner.client import Store
+from evalhub.runner.client import Answered, Store
 from evalhub.runner.connection import connected
 from evalhub.runner.console import complain, say, say_json, table
 from evalhub.runner.digests import add_plan_digest, plan_digest
@@ -66,8 +66,19 @@ def _conclusion(store: Store, digest: str, *, seconds: int) -> JsonObject:
                 raise
             time.sleep(_RETRY_SECONDS)
             continue
+        _check(store, answer)
         if answer.status != HTTPStatus.ACCEPTED or left < 1:
             return answer.document
+
+
+def _check(store: Store, answer: Answered) -> None:
+    """Refuse an answer that says neither what a plan means nor that it is not decided yet."""
+    expected = "state" if answer.status == HTTPStatus.ACCEPTED else "conclusion"
+    if not isinstance(answer.document.get(expected), str):
+        raise StoreUnreachableError(
+            f"The store at {store.url} answered without a {expected}; "
+            "check that EVALHUB_URL is an evalhub server of this client's version."
+        )
 
 
 def conclusion_text(content: JsonObject, *, with_categories: bool = False) -> str:

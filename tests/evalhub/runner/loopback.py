@@ -58,6 +58,7 @@ class LoopbackStore(ThreadingHTTPServer):
         self.missing: list[str] = []
         self.plans: list[dict[str, Any]] = []
         self.closed: dict[str, Any] = {}
+        self.conclusion = Answer(200, {})
 
     def troubled(self, call: str, *kinds: str) -> None:
         """Answer the next calls of this name with trouble: 503, cut (no answer), lost (done, no answer)."""
@@ -213,8 +214,8 @@ class _Handler(BaseHTTPRequestHandler):
             return store.open_attempt()
         if call == "plans":
             return Answer(200, {"plans": store.plans})
-        if call == "close":
-            return Answer(200, store.closed)
+        if call in {"conclusion", "close"}:
+            return store.conclusion if call == "conclusion" else Answer(200, store.closed)
         if call == "token":
             is_known = given in {RUN_TOKEN, store.lane_token}
             return store.renew() if is_known else problem(401, "The token is unknown")

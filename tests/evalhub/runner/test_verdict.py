@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from evalhub.protocol.segments import Category, Refused
+from evalhub.runner import cli
 from evalhub.runner.commands.transcript import turn_text
 from evalhub.runner.commands.verdict import conclusion_text
 from evalhub.runner.console import escaped
 from evalhub.runner.delivery import DeliveryReport
 from evalhub.runner.delivery_words import as_document, trouble
 from evalhub.runner.errors import Exit, RunnerError, StoreUnreachableError
+from tests.evalhub.runner.loopback import RUN_TOKEN, Answer, LoopbackStore
 
 
 def make_row(**fields: Any) -> dict[str, Any]:
@@ -172,3 +174,25 @@ def test_only_a_complete_attempt_is_good(
     assert report.exit_code == code
     told = "\n".join(trouble(report))
     assert told == "" if words is None else words in told
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "words"),
+    [
+        (Answer(200, {}), Exit.STORE_UNREACHABLE, "answered without a conclusion"),
+        (Answer(202, {}), Exit.STORE_UNREACHABLE, "answered without a state"),
+        (Answer(202, {"state": "open"}), Exit.ACTION_REQUIRED, "is open and not decided yet"),
+        (Answer(200, make_content(conclusion="failure")), Exit.GATE_FAILED, ""),
+    ],
+)
+def test_an_answer_without_content_is_no_answer(
+    store: LoopbackStore,
+    capsys: pytest.CaptureFixture[str],
+    answer: Answer,
+    code: Exit,
+    words: str,
+) -> None:
+    store.conclusion = answer
+
+    assert cli.main(["verdict", "a" * 64, "--url", store.url, "--token", RUN_TOKEN]) == code
+    assert words in capsys.readouterr().err
