@@ -13,7 +13,7 @@ from evalhub.protocol.policy import Policy
 from evalhub.stats.reasons import Verdict
 from evidence.store import queries as store
 from gates.verdicts.models import BaselineKind
-from gates.verdicts.queries import gather
+from gates.verdicts.queries import gather, repeats
 from gates.verdicts.queries.comparators import (
     Adopted,
     Comparator,
@@ -177,6 +177,8 @@ def _evidence_findings(plan: Plan, context: Context) -> list[Finding]:
         *gather.judge_findings(plan, document, evidence),
         *gather.scale_findings(plan, document, policy, evidence),
         *gather.unmeasured_findings(firsts, most=policy.max_unmeasured),
+        *repeats.remeasured_findings(plan, document, evidence, measured=measured),
+        *repeats.unscored_findings(plan, document, policy, evidence),
     ]
 
 

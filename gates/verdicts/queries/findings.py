@@ -38,6 +38,8 @@ class Code(StrEnum):
     OUT_OF_SCALE = "out_of_scale"
     UNMEASURED = "unmeasured"
     REPLACED = "replaced"
+    REMEASURED = "remeasured"
+    UNSCORED = "unscored"
     SUITE_CHANGED = "suite_changed"
     SUITE_GREW = "suite_grew"
     ARMS_CHANGED = "arms_changed"
