@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # As nobody: an owner with a secret in its environment, and a process that looks for it.
 PROGRAM = """
 import os, sys, ctypes
 from evalhub.runner.privacy import keep_private
-
-pytestmark = pytest.mark.slow
 
 def as_nobody():
     os.setgroups([]); os.setgid(65534); os.setuid(65534)

@@ -37,6 +37,7 @@ def test_ready_asks_the_database(client: Client) -> None:
     assert (response.status_code, response.content) == (200, b"ready\n")
 
 
+@pytest.mark.slow
 def test_process_without_its_database_is_healthy_and_not_ready(tmp_path: Path) -> None:
     environment = {
         **os.environ,

@@ -10,7 +10,7 @@ from tests.evidence.factories import judge_line
 from tests.evidence.reader.factories import make_run, send
 from tests.lanes.factories import make_attempt, make_plan, make_project
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 EVERYTHING = runs.RunFilter()
 

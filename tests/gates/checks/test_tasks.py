@@ -16,7 +16,7 @@ from tests.gates.checks.conftest import StandIn
 from tests.gates.checks.factories import make_checked_project
 from tests.lanes.factories import HEAD_SHA, make_attempt, make_plan, make_project
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 def _plan() -> Plan:

@@ -25,7 +25,7 @@ from tests.gates.factories import (
     verdict,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 FEW = [s for s in SCENARIOS if s[0].endswith(("0", "1"))]
 
