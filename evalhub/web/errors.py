@@ -1,11 +1,13 @@
 """Errors that a user can mend, and their one rendering for the API (RFC 9457)."""
 
 import logging
+import sqlite3
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
+from django.db import OperationalError
 from django.http import Http404
 
 # Nothing from rest_framework.views: it loads the authentication class, which raises these errors.
@@ -27,6 +29,7 @@ class DomainError(Exception):
     status: int = 400
     code: str = "bad-request"
     fix: str | None = None
+    retry_after_seconds: int | None = None
 
     def __init__(
         self, detail: str, *, fix: str | None = None, faults: Sequence[Fault | FieldFault] = ()
@@ -65,6 +68,15 @@ class ForbiddenError(DomainError):
     code = "forbidden"
 
 
+class DatabaseUnavailableError(DomainError):
+    """The database is busy or away; nothing of the request was kept."""
+
+    status = 503
+    code = "database-unavailable"
+    fix = "Send the same request again in a few seconds."
+    retry_after_seconds = 5
+
+
 def problem(error: DomainError) -> Problem:
     """Return the RFC 9457 body of an error."""
     return Problem(
@@ -90,9 +102,8 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     )
     if domain.status == HTTPStatus.UNAUTHORIZED:
         response["WWW-Authenticate"] = "Bearer"
-    retry_after = getattr(error, "wait", None)
-    if retry_after is not None:
-        response["Retry-After"] = str(int(retry_after) + 1)
+    if domain.retry_after_seconds is not None:
+        response["Retry-After"] = str(domain.retry_after_seconds)
     return response
 
 
@@ -107,9 +118,46 @@ def as_domain_error(error: Exception) -> DomainError | None:
     if isinstance(error, RequestDataTooBig):
         return _named(413, "too-large", "The body is larger than the server reads at once.")
     if isinstance(error, exceptions.APIException):
-        code = str(error.default_code).replace("_", "-")
-        return _named(error.status_code, code, _sentence(error.detail))
+        return _of_rest_framework(error)
+    return _of_database(error) if isinstance(error, OperationalError) else None
+
+
+def _of_rest_framework(error: exceptions.APIException) -> DomainError:
+    code = str(error.default_code).replace("_", "-")
+    domain = _named(error.status_code, code, _sentence(error.detail))
+    wait = getattr(error, "wait", None)
+    if wait is not None:
+        domain.retry_after_seconds = int(wait) + 1
+    return domain
+
+
+def _of_database(error: OperationalError) -> DomainError | None:
+    if _passes(error):
+        # What the driver says names hosts and files: it is the operator's, not the caller's.
+        logger.warning("the database did not answer: %s", str(error).strip())
+        return DatabaseUnavailableError(
+            "The database did not take the request in time; nothing of it was kept."
+        )
     return None
+
+
+# SQLite calls every failure operational, an absent table too; these are busy or out of reach.
+_PASSING_SQLITE = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+}
+
+
+def _passes(error: OperationalError) -> bool:
+    """Return whether the same request may succeed later; PostgreSQL has no others of this class."""
+    cause = error.__cause__
+    if isinstance(cause, sqlite3.Error):
+        # The upper bytes say more of the same code.
+        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _PASSING_SQLITE
+    return True
 
 
 def _field_fault(fault: Fault | FieldFault) -> FieldFault:

@@ -4,10 +4,16 @@ import logging
 
 from django.db import OperationalError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
-from evalhub.web.errors import DomainError, ForbiddenError, NotFoundError, problem
+from evalhub.web.errors import (
+    DatabaseUnavailableError,
+    DomainError,
+    ForbiddenError,
+    NotFoundError,
+    problem,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +65,13 @@ def error_response(request: HttpRequest, error: DomainError) -> HttpResponse:
 
     The note lands in the page's alert region, and the rest of the page stays as it was.
     """
+    response = _rendered(request, error)
+    if error.retry_after_seconds is not None:
+        response["Retry-After"] = str(error.retry_after_seconds)
+    return response
+
+
+def _rendered(request: HttpRequest, error: DomainError) -> HttpResponse:
     body = problem(error)
     if request.path.startswith("/api/"):
         return JsonResponse(
@@ -67,7 +80,11 @@ def error_response(request: HttpRequest, error: DomainError) -> HttpResponse:
             content_type="application/problem+json",
         )
     if request.headers.get("HX-Request") == "true":
-        response = render(request, "_alert.html", {"problem": body}, status=error.status)
+        note = render_to_string("_alert.html", {"problem": body})
+        response = HttpResponse(note, status=error.status)
         response["HX-Retarget"], response["HX-Reswap"] = "#alert", "innerHTML"
         return response
-    return render(request, "error.html", {"problem": body}, status=error.status)
+    # With the request, the page asks the database who is signed in.
+    asks = None if isinstance(error, DatabaseUnavailableError) else request
+    page = render_to_string("error.html", {"problem": body}, request=asks)
+    return HttpResponse(page, status=error.status)

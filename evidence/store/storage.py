@@ -35,6 +35,7 @@ _SPOOLED_BYTES = 4 * 2**20
 class StorageUnavailableError(DomainError):
     status = 503
     code = "storage-unavailable"
+    retry_after_seconds = 5
     fix = "Send the same request again later; nothing was acknowledged."
 
 

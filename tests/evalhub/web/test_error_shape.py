@@ -1,9 +1,16 @@
 """Whatever goes wrong, the API answers in one shape and a page in words; nobody sees a traceback."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
 import pytest
+from django.db import OperationalError
 from django.test import Client
 
 from evalhub.protocol.messages import Problem
+from evalhub.web.errors import DatabaseUnavailableError, as_domain_error
 from tests.evalhub.web.urls import FAILURES
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.evalhub.web.urls")]
@@ -16,6 +23,7 @@ STATUSES = {
     "unparseable": 400,
     "unforeseen": 500,
     "forbidden": 403,
+    "unreachable": 503,
     "suspicious": 400,
 }
 
@@ -70,6 +78,52 @@ def test_faults_of_a_document_are_all_named(client: Client) -> None:
         ("/a", "1", "2"),
         ("/b", "absent", "this field"),
     ]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/failing/unreachable", "/failing/unreachable"])
+def test_answer_without_a_database_says_when_to_come_back_and_is_a_warning(
+    client: Client, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    response = client.get(path)
+
+    assert response["Retry-After"] == "5"
+    assert b"nothing of it was kept" in response.content
+    [record] = [record for record in caplog.records if record.name == "evalhub.web.errors"]
+    assert (record.levelname, record.exc_info) == ("WARNING", None)
+    assert "secret-host" in record.getMessage()
+
+
+def test_page_without_a_database_does_not_ask_who_is_signed_in(
+    client: Client, django_user_model: Any, django_assert_num_queries: Any
+) -> None:
+    client.force_login(django_user_model.objects.create_user("ada"))
+
+    with django_assert_num_queries(0):
+        response = client.get("/failing/unreachable")
+
+    assert response.status_code == 503
+
+
+def test_locked_database_passes_and_an_absent_table_is_a_fault_of_ours(tmp_path: Path) -> None:
+    with (
+        closing(sqlite3.connect(tmp_path / "db", timeout=0)) as first,
+        closing(sqlite3.connect(tmp_path / "db", timeout=0)) as second,
+    ):
+        first.execute("BEGIN IMMEDIATE")
+        locked = operational_error(second, "BEGIN IMMEDIATE")
+        absent = operational_error(first, "SELECT * FROM nowhere")
+
+    assert isinstance(as_domain_error(locked), DatabaseUnavailableError)
+    assert as_domain_error(absent) is None
+
+
+def operational_error(connection: sqlite3.Connection, statement: str) -> OperationalError:
+    """Return the error of a statement as Django raises it."""
+    with pytest.raises(sqlite3.OperationalError) as caught:
+        connection.execute(statement)
+    error = OperationalError(str(caught.value))
+    error.__cause__ = caught.value
+    return error
 
 
 def test_throttled_answer_says_when_to_come_back(client: Client) -> None:

@@ -1,6 +1,7 @@
 """The real addresses, and beside them views that fail in every way that an answer can fail."""
 
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.db import OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 from rest_framework import exceptions
@@ -34,6 +35,7 @@ FAILURES: dict[str, Exception] = {
     "unparseable": exceptions.ParseError("not JSON"),
     "unforeseen": RuntimeError("a fault of ours, with a secret in it"),
     "forbidden": PermissionDenied("no"),
+    "unreachable": OperationalError("connection to server at secret-host failed"),
     "suspicious": SuspiciousOperation("no"),
 }
 
