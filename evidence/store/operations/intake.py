@@ -76,7 +76,7 @@ def receive_segment(
             return known
         key = _stored_object(attempt, seq, upload)
         try:
-            content = sorted_segment(upload.file, expected=_expected(attempt), seq=seq)
+            content = sorted_segment(upload.file, expected=_expected(attempt, at=at), seq=seq)
         except SegmentUnfitError as error:
             _quarantine(attempt, upload, error, object_key=key, at=at)
             raise SegmentRefusedError(
@@ -105,7 +105,7 @@ def _stored_object(attempt: Attempt, seq: int, upload: Upload) -> str:
     return key
 
 
-def _expected(attempt: Attempt) -> Expected:
+def _expected(attempt: Attempt, *, at: datetime) -> Expected:
     lane, plan = attempt.lane, attempt.lane.plan
     facts = queries.plan_facts(plan)
     return Expected(
@@ -115,6 +115,7 @@ def _expected(attempt: Attempt) -> Expected:
         attempt=attempt.key,
         tested_sha=facts.commits[lane.name],
         opened_at=attempt.opened_at,
+        received_at=at,
         owners=facts.owners,
     )
 

@@ -33,8 +33,9 @@ from evidence.store.operations.contents import (
     line_cost,
 )
 
-# A clock that runs behind by more than this gives evidence that looks older than its attempt.
-_OLDEST_BEFORE_OPENING = timedelta(minutes=5)
+# A clock that is wrong by more than this gives evidence that looks older than its attempt, or
+# younger than now.
+_CLOCK_SKEW = timedelta(minutes=5)
 _HEADER_BYTES = 64 * 2**10
 _RECORD_BYTES = 8 * 2**20
 # WIRE: parts of at most 1 MB; a lane that counts without its last line is not refused.
@@ -58,6 +59,7 @@ class Expected(NamedTuple):
     attempt: str
     tested_sha: str | None
     opened_at: datetime
+    received_at: datetime
     owners: Mapping[RunKey, str]
 
 
@@ -204,12 +206,20 @@ def _staleness(header: SegmentHeader, expected: Expected) -> Unfit | None:
             "other_commit",
             f"The segment is of commit {header.tested_sha}; the lane runs {expected.tested_sha}.",
         )
-    if header.created_at < expected.opened_at - _OLDEST_BEFORE_OPENING:
+    if header.created_at < expected.opened_at - _CLOCK_SKEW:
         return Unfit(
             Category.STALE,
             "made_before_attempt",
             f"The segment was made at {header.created_at:%Y-%m-%dT%H:%M:%SZ}, more than 5 minutes"
             f" before its attempt was opened at {expected.opened_at:%Y-%m-%dT%H:%M:%SZ}.",
+        )
+    if header.created_at > expected.received_at + _CLOCK_SKEW:
+        return Unfit(
+            Category.STALE,
+            "made_in_future",
+            f"The segment says that it was made at {header.created_at:%Y-%m-%dT%H:%M:%SZ}, more"
+            f" than 5 minutes after it arrived at {expected.received_at:%Y-%m-%dT%H:%M:%SZ}; set"
+            " the clock of the lane's machine.",
         )
     return None
 

@@ -48,7 +48,59 @@ def decided_items(attempt: Attempt, accepted: Sequence[AcceptedItem]) -> Decided
             detail = f"The attempt has another item at this path, with the digest {known}."
             unfit = Unfit(Category.DUPLICATE, "path_taken", detail)
             decided.refused.append(refused(item, unfit))
-    return decided
+    return _without_contradictions(attempt, decided)
+
+
+class _Told(NamedTuple):
+    """What a judge line says of its call; the same call told again must say the same."""
+
+    rubric: str
+    stage: str
+    fingerprint: str
+    value: float | None
+
+
+def _without_contradictions(attempt: Attempt, decided: Decided) -> Decided:
+    """Refuse items that tell another story of a judge call than an earlier part of the same run."""
+    known = _told_calls(attempt, decided.fresh)
+    fresh = []
+    for item in decided.fresh:
+        told = {
+            (item.item.run, line.call_id): _Told(
+                line.rubric, line.stage, line.fingerprint, line.value
+            )
+            for line in item.content.judge_lines
+        }
+        against = next((key for key, said in told.items() if known.get(key, said) != said), None)
+        if against is None:
+            known |= told
+            fresh.append(item)
+            continue
+        before, now = known[against], told[against]
+        detail = (
+            f"Judge call {against[1]} was told of before as {_words(before)}; here it is"
+            f" {_words(now)}. A call that is made again has a call_id of its own."
+        )
+        unfit = Unfit(Category.DUPLICATE, "call_contradicted", detail)
+        decided.refused.append(refused(item, unfit))
+    return decided._replace(fresh=fresh)
+
+
+def _told_calls(
+    attempt: Attempt, items: Sequence[AcceptedItem]
+) -> dict[tuple[RunKey | None, UUID], _Told]:
+    keys = {item.item.run for item in items if item.item.run and item.content.judge_lines}
+    runs = {run.pk: key for key, run in _known_runs(attempt, list(keys)).items()}
+    told: dict[tuple[RunKey | None, UUID], _Told] = {}
+    for some in _batches(sorted(runs)):
+        for call in JudgeCall.objects.filter(run__in=some):
+            said = _Told(call.rubric, call.stage, call.fingerprint, call.value)
+            told[runs[call.run_id], call.call_id] = said
+    return told
+
+
+def _words(told: _Told) -> str:
+    return f"{'no value' if told.value is None else repr(told.value)} of {told.rubric}/{told.stage}"
 
 
 def store_items(segment: Segment, attempt: Attempt, accepted: Sequence[AcceptedItem]) -> None:
@@ -217,9 +269,17 @@ def _judged_scores(calls: Iterable[JudgeCall]) -> Iterator[Score]:
             rubric=rubric,
             stage=stage,
             fingerprint=fingerprint,
-            value=math.fsum(scored) / len(scored) if scored else None,
+            value=_mean(scored) if scored else None,
             repeats=len(values),
         )
+
+
+def _mean(values: Sequence[float]) -> float:
+    try:
+        return math.fsum(values) / len(values)
+    except OverflowError:
+        # Rows from before values were bounded; a part of each cannot overflow.
+        return math.fsum(value / len(values) for value in values)
 
 
 def _store_measured_scores(attempt: Attempt, runs: _Runs, accepted: Sequence[AcceptedItem]) -> None:

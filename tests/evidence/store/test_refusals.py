@@ -32,7 +32,7 @@ from tests.evidence.factories import (
     transcript_bytes,
     turn_line,
 )
-from tests.lanes.factories import NOW, make_attempt
+from tests.lanes.factories import NOW, make_attempt, make_plan
 
 pytestmark = pytest.mark.django_db
 
@@ -120,7 +120,11 @@ MALFORMED = [
         "too_large",
         "at most",
     ),
+    ("result.json", result_bytes(scores={"latency_s": 1.1e15}), "invalid_record", "to 1e15"),
+    ("result.json", result_bytes(scores={"latency_s": -(10**16)}), "invalid_record", "to 1e15"),
     ("judge.1.ndjson", b"", "empty", "no line"),
+    ("judge.1.ndjson", ndjson(judge_line(1e308)), "invalid_line", "from -1e15 to 1e15"),
+    ("judge.1.ndjson", ndjson(judge_line(cost_microusd=10**12 + 1)), "invalid_line", "/cost"),
     ("judge.1.ndjson", ndjson(judge_line(float("nan"))), "invalid_line", "/value"),
     ("judge.1.ndjson", ndjson(judge_line(None, unscored_reason=None)), "invalid_line", "a value"),
     ("judge.1.ndjson", ndjson(judge_line(repeat=0)), "invalid_line", "/repeat"),
@@ -277,6 +281,78 @@ def test_segment_made_long_before_its_attempt_is_stale(minutes: int, accepted: i
 
     assert receipt.accepted == accepted
     assert [r.code for r in receipt.refused] == ["made_before_attempt"] * (1 - accepted)
+
+
+@pytest.mark.parametrize(("minutes", "accepted"), [(5, 1), (6, 0)])
+def test_segment_from_the_future_is_stale(minutes: int, accepted: int) -> None:
+    attempt = make_attempt()
+    line = judge_line(cost_microusd=40)
+
+    receipt = send_members(
+        attempt,
+        {f"{folder_of(attempt)}/judge.1.ndjson": ndjson(line)},
+        created_at=NOW + timedelta(minutes=minutes),
+    ).receipt
+
+    assert receipt.accepted == accepted
+    assert [r.code for r in receipt.refused] == ["made_in_future"] * (1 - accepted)
+    assert all("set the clock" in r.detail for r in receipt.refused)
+    assert budget_queries.spend_of_plan(attempt.lane.plan.digest).spent_microusd == 40
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"value": 0.0}, {"value": None, "unscored_reason": "judge_error"}, {"rubric": "polite"}],
+)
+@pytest.mark.parametrize("segments", [1, 2])
+def test_call_told_otherwise_in_a_later_part_is_refused(
+    change: dict[str, Any], segments: int
+) -> None:
+    attempt = make_attempt()
+    line = judge_line(1.0, call_id=str(uuid4()))
+    first, second = (f"{folder_of(attempt)}/judge.{part}.ndjson" for part in (1, 2))
+    members = {first: ndjson(line), second: ndjson(judge_line(0.0), line | change)}
+
+    if segments == 1:
+        receipt = send_members(attempt, members).receipt
+    else:
+        send_members(attempt, {first: members[first]})
+        receipt = send_members(attempt, {second: members[second]}).receipt
+
+    assert [(r.path, r.category, r.code) for r in receipt.refused] == [
+        (second, "duplicate", "call_contradicted")
+    ]
+    assert line["call_id"] in receipt.refused[0].detail
+    assert "before as 1.0 of resolved/check" in receipt.refused[0].detail
+    assert [(score.value, score.repeats) for score in Score.objects.filter(stage="check")] == [
+        (1.0, 1)
+    ]
+
+
+def test_call_told_alike_in_a_later_part_is_harmless() -> None:
+    attempt = make_attempt()
+    line = judge_line(1.0, call_id=str(uuid4()))
+    send_members(attempt, {f"{folder_of(attempt)}/judge.1.ndjson": ndjson(line)})
+
+    more = ndjson(line, judge_line(0.0))
+    receipt = send_members(attempt, {f"{folder_of(attempt)}/judge.2.ndjson": more}).receipt
+
+    assert (receipt.accepted, receipt.refused) == (1, [])
+    score = Score.objects.get(stage="check")
+    assert (score.value, score.repeats) == (0.5, 2)
+
+
+def test_same_call_id_in_two_runs_contradicts_nothing() -> None:
+    attempt = make_attempt(make_plan(epochs=2))
+    call_id = str(uuid4())
+    first, second = (run_folder(key) for key in run_keys(attempt)[:2])
+    send_members(attempt, {f"{first}/judge.1.ndjson": ndjson(judge_line(1.0, call_id=call_id))})
+
+    receipt = send_members(
+        attempt, {f"{second}/judge.1.ndjson": ndjson(judge_line(0.0, call_id=call_id))}
+    ).receipt
+
+    assert (receipt.accepted, receipt.refused) == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -512,3 +588,13 @@ def test_lanes_share_nothing_by_path() -> None:
     for attempt, text in ((first, b"one"), (second, b"two")):
         assert send_members(attempt, {"lane/logs/agent.1.log": text}).receipt.accepted == 1
     assert len(run_keys(second)) == 2
+
+
+def test_cost_beyond_a_million_dollars_is_unknown_and_never_booked() -> None:
+    attempt = make_attempt()
+    lines = [judge_line(cost_microusd=2**53 - 1), judge_line(cost_microusd=10**12)]
+
+    send_members(attempt, {f"{folder_of(attempt)}/judge.1.ndjson": ndjson(*lines)})
+
+    spend = budget_queries.spend_of_plan(attempt.lane.plan.digest)
+    assert (spend.spent_microusd, spend.unknown_calls, spend.calls) == (10**12, 1, 2)
