@@ -10,12 +10,14 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
+from evalhub.protocol.messages import Heartbeat
 from evidence.store.models import Item, Refusal, Run
 from lanes.plans.models import Plan
+from lanes.plans.operations import attempts
 from lanes.projects.models import Role
-from tests.evidence.factories import judge_line, make_refusal
+from tests.evidence.factories import judge_line, make_refusal, seal_attempt
 from tests.evidence.reader.factories import make_run, send, turn
-from tests.lanes.factories import make_attempt, make_plan, make_project, make_user
+from tests.lanes.factories import NOW, make_attempt, make_plan, make_project, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
@@ -302,6 +304,20 @@ def test_lane_page_shows_how_its_log_ended(client: Client) -> None:
     assert "line 1\n" not in html
     assert "simulator up" in html
     assert "Start it." in html
+
+
+def test_lane_page_shows_the_phase_until_the_attempt_has_ended(client: Client) -> None:
+    attempt = make_attempt()
+    attempts.record_heartbeat(attempt, Heartbeat(phase="running", done=20, total=27), at=NOW)
+    plan = attempt.lane.plan
+    address, user = reverse("lane", args=[plan.digest, "ordinary-1"]), member_of(plan)
+
+    assert "20 of 27" in page(client, address, user=user)
+    seal_attempt(attempt)
+    html = page(client, address, user=user)
+
+    assert "20 of 27" not in html
+    assert "running" not in html
 
 
 def test_lane_that_is_not_planned_is_not_found(client: Client) -> None:
