@@ -106,7 +106,7 @@ def check_attachment(item: ItemPath, sha256: str) -> None:
         sha256.removeprefix("sha256:"),
     ):
         raise UnfitError(
-            Category.MALFORMED, "wrong_digest", f"The content of {name} has the digest {sha256}."
+            Category.MALFORMED, "wrong_digest", f"The content of {name!r} has the digest {sha256}."
         )
 
 

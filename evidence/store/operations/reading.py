@@ -283,8 +283,10 @@ def _placed(
 def _foreign(run: RunKey, expected: Expected) -> Unfit:
     owner = expected.owners.get(run)
     if owner is None:
-        return Unfit(Category.UNEXPECTED, "not_planned", f"The plan has no run key {run}.")
-    return Unfit(Category.UNEXPECTED, "other_lane", f"Run key {run} belongs to lane {owner}.")
+        return Unfit(Category.UNEXPECTED, "not_planned", f"The plan has no run key {str(run)!r}.")
+    return Unfit(
+        Category.UNEXPECTED, "other_lane", f"Run key {str(run)!r} belongs to lane {owner}."
+    )
 
 
 def _cap(item: ItemPath) -> int:

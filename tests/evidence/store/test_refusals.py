@@ -60,12 +60,14 @@ def only_refusal(attempt: Attempt, path: str, data: bytes, **header: Any) -> Ref
         (RunKey("nobody-planned-this", "candidate", 1), "not_planned"),
         (RunKey("order-lookup", "candidate", 99), "not_planned"),
         (RunKey("order-lookup", "another-arm", 1), "not_planned"),
+        (RunKey("order-\x1b[2Jlookup", "candidate", 1), "not_planned"),
         (RunKey("refund-twice", "candidate", 1), "other_lane"),
     ],
 )
 def test_run_key_that_is_not_the_lanes_is_unexpected(key: RunKey, code: str) -> None:
     refused = only_refusal(make_attempt(), f"{run_folder(key)}/result.json", result_bytes())
 
+    assert refused.detail.isprintable()
     assert (refused.category, refused.code) == ("unexpected", code)
 
 
