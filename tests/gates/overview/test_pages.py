@@ -11,7 +11,7 @@ from evidence.store.models import Run
 from lanes.plans.models import Plan
 from lanes.plans.operations import lifecycle
 from lanes.projects.models import Role
-from tests.evidence.factories import make_refusal
+from tests.evidence.factories import judge_line, make_refusal
 from tests.evidence.reader.factories import make_run
 from tests.gates.factories import (
     concluded,
@@ -86,6 +86,18 @@ def test_open_plan_says_how_far_it_is_and_polls(client: Client) -> None:
 
     assert "1 of 3 runs are here, 0 of 2 required lanes are sealed." in html
     assert 'hx-trigger="every 5s"' in html
+
+
+def test_plan_without_a_judge_call_shows_no_sum_of_money(client: Client) -> None:
+    plan = make_plan()
+    as_member(client, plan)
+
+    def total() -> str:
+        return text(client, plan_address(plan)).partition("<tfoot>")[2].partition("</tfoot>")[0]
+
+    assert '<td class="number">–</td>' in total()
+    make_run(plan=plan, judged=[judge_line(cost_microusd=0)])
+    assert '<td class="number">$0.00</td>' in total()
 
 
 def test_htmx_gets_the_progress_alone(client: Client) -> None:
