@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from evalhub.protocol.plan import Plan, PlannedLane, RunKey
 from evalhub.runner.errors import InputError
+from evalhub.runner.held_token import LANE_SECRETS
 
 # What programs need to find themselves, their certificates and a place for temporary files.
 _ALLOWED = frozenset(
@@ -18,14 +19,6 @@ _ALLOWED = frozenset(
         "LD_LIBRARY_PATH", "CI",
     }
 )  # fmt: skip
-
-# What lets somebody act as the lane. `--pass-env` cannot name them.
-LANE_SECRETS = (
-    "EVALHUB_TOKEN",
-    "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
-    "ACTIONS_ID_TOKEN_REQUEST_URL",
-    "ACTIONS_RUNTIME_TOKEN",
-)
 
 
 class SimulatorAddress(NamedTuple):
@@ -42,7 +35,7 @@ def inherited(environment: Mapping[str, str], *, passed: Iterable[str]) -> dict[
         InputError: if `passed` names what would let the agent act as the lane.
     """
     names = set(passed)
-    for name in sorted(names & set(LANE_SECRETS)):
+    for name in sorted(names & {*LANE_SECRETS, "EVALHUB_TOKEN_FILE"}):
         raise InputError(
             f"--pass-env was {name}; expected a variable of the agent's own: with {name} the agent "
             "could write its own evidence."

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from evalhub import __version__
 from evalhub.runner.console import complain
 from evalhub.runner.errors import Exit, RunnerError
+from evalhub.runner.held_token import start_again_without_secrets, take_handed_secrets
 from evalhub.runner.options import SentenceParser, shared_options
 
 INTERRUPTED = 130
@@ -43,6 +44,10 @@ COMMANDS = {
 }
 
 
+# A push runs beside lanes of the same machine.
+_STARTS_AGENTS = frozenset({"lane", "push"})
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code. No traceback reaches a user."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -50,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # This process is a command's own: what a thread of it meets is told in a sentence, too.
         threading.excepthook = _thread_failed
     try:
-        return _dispatched(arguments)
+        return _dispatched(arguments, is_own_process=argv is None)
     except RunnerError as error:
         complain(str(error))
         return error.exit_code
@@ -89,7 +94,7 @@ def _failed_at(error: BaseException) -> int:
     return Exit.WRONG_INPUT
 
 
-def _dispatched(arguments: list[str]) -> int:
+def _dispatched(arguments: list[str], *, is_own_process: bool) -> int:
     top = _top_parser()
     if not arguments:
         top.print_help(sys.stderr)
@@ -97,6 +102,10 @@ def _dispatched(arguments: list[str]) -> int:
     given = top.parse_args(arguments)
     if given.command not in COMMANDS:
         top.error(f"there is no command {given.command!r}; choose from {', '.join(COMMANDS)}")
+    if is_own_process:
+        take_handed_secrets()
+        if given.command in _STARTS_AGENTS:
+            start_again_without_secrets()
     command = COMMANDS[given.command]
     module = import_module(f"evalhub.runner.commands.{command.module}")
     parser = SentenceParser(

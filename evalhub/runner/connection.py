@@ -18,5 +18,8 @@ def connected(options: argparse.Namespace) -> Store:
         raise InputError("EVALHUB_URL was absent; expected the address of the store (or --url).")
     token = store_token(options)
     if token is None:
-        raise InputError("EVALHUB_TOKEN was absent; expected a token of the project.")
+        raise InputError(
+            "EVALHUB_TOKEN was absent; expected a token of the project "
+            "(or EVALHUB_TOKEN_FILE, a file that holds it)."
+        )
     return Store(url, token)

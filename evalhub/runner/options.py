@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from evalhub.runner.console import complain
 from evalhub.runner.errors import Exit
+from evalhub.runner.held_token import given_token
 
 
 class SentenceParser(argparse.ArgumentParser):
@@ -25,7 +26,9 @@ def shared_options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     group = parser.add_argument_group("the store")
     group.add_argument("--url", help="address of the evalhub server (or EVALHUB_URL)")
-    group.add_argument("--token", help="better: EVALHUB_TOKEN, which no process list shows")
+    group.add_argument(
+        "--token", help="better: EVALHUB_TOKEN or EVALHUB_TOKEN_FILE, which no process list shows"
+    )
     group.add_argument("--json", action="store_true", help="answer with JSON")
     return parser
 
@@ -45,8 +48,8 @@ def store_url(options: argparse.Namespace) -> str | None:
 
 
 def store_token(options: argparse.Namespace) -> str | None:
-    """Return the token as the flag or the environment has it; None if neither does."""
-    return getattr(options, "token", None) or os.environ.get("EVALHUB_TOKEN") or None
+    """Return the token as the flag, the environment or its file has it; None if none does."""
+    return getattr(options, "token", None) or given_token()
 
 
 def wants_json(options: argparse.Namespace) -> bool:

@@ -18,8 +18,16 @@ from evalhub.runner.processes import RunProcess
 # The store takes a segment for stale that was made more than 5 minutes before its attempt.
 _CLOCK_SECONDS = 240
 _PROBE_SECONDS = 20.0
-# Starts the way the agent starts and prints what it sees.
-_PROBE = "import json, os, sys; json.dump(dict(os.environ), sys.stdout)"
+# Starts the way the agent starts and prints what it sees: of itself, and of the lane's process.
+_PROBE = """
+import json, os, sys
+try:
+    with open(f"/proc/{sys.argv[1]}/environ", "rb") as file:
+        lane = dict(v.split("=", 1) for v in os.fsdecode(file.read()).split("\\0") if "=" in v)
+except OSError:
+    lane = {}
+json.dump([dict(os.environ), lane], sys.stdout)
+"""
 
 
 class Checked(NamedTuple):
@@ -107,12 +115,14 @@ class AgentsView(NamedTuple):
 
     environment: Mapping[str, str] | None
     problem: str | None
+    of_lane: Mapping[str, str] = {}
+    """What it can read of the environment that the lane's own process was started with."""
 
 
 def agents_view(environment: Mapping[str, str]) -> AgentsView:
     """Start a process as the agent is started and return what it sees."""
     lines: list[bytes] = []
-    command = [sys.executable, "-I", "-S", "-c", _PROBE]
+    command = [sys.executable, "-I", "-S", "-c", _PROBE, str(os.getpid())]
     process = RunProcess(command, environment=environment, on_line=lines.append)
     end = process.wait(_PROBE_SECONDS)
     if end is None:
@@ -120,16 +130,25 @@ def agents_view(environment: Mapping[str, str]) -> AgentsView:
         return AgentsView(None, f"no answer within {_PROBE_SECONDS:.0f} s")
     if end.exit_code != 0:
         return AgentsView(None, end.error or f"exit code {end.exit_code}")
-    return AgentsView(json.loads(b"\n".join(lines)), None)
+    # One line, which comes in pieces where it is long.
+    own, of_lane = json.loads(b"".join(lines))
+    return AgentsView(own, None, of_lane)
 
 
 def secrets_check(view: AgentsView, *, secrets: Sequence[str]) -> Checked:
-    """Look whether a process of the agent holds what lets it act as the lane."""
+    """Look whether a process of the agent holds, or can read, what lets it act as the lane."""
     fix = "Take the variable out of --pass-env: with it the agent could write its own evidence."
     expected = "no secret of the lane"
     if view.environment is None:
         return Checked("agent_environment", expected, view.problem, fix)
     names = leaked(view.environment, secrets=secrets)
+    readable = leaked(view.of_lane, secrets=secrets)
+    if readable and not names:
+        names = [f"{name} in /proc/{os.getpid()}/environ" for name in readable]
+        fix = (
+            f"Start the lane without {', '.join(readable)} (EVALHUB_TOKEN_FILE names a file that "
+            "holds the token), or as another user than root: the agent can read it."
+        )
     return Checked("agent_environment", expected, ", ".join(names) or expected, fix)
 
 

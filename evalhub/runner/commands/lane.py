@@ -12,8 +12,9 @@ from evalhub.runner.console import complain
 from evalhub.runner.delivery_words import show_delivery
 from evalhub.runner.documents import Loaded, as_document, parsed, read_file
 from evalhub.runner.errors import InputError
+from evalhub.runner.held_token import with_held_secrets
 from evalhub.runner.lane import LaneRequest, run_lane
-from evalhub.runner.options import add_command, wants_json
+from evalhub.runner.options import add_command, store_token, wants_json
 from evalhub.runner.privacy import keep_private
 
 DEFAULT_SPOOL = Path(".evalhub/spool")
@@ -68,7 +69,7 @@ def run_one(options: argparse.Namespace) -> int:
         command=command,
         jobs=jobs,
         spool=options.spool,
-        environment=dict(os.environ),
+        environment=with_held_secrets(os.environ, token=store_token(options)),
         pass_env=options.pass_env,
         simulator=options.simulator,
         simulator_seed=options.simulator_seed,
