@@ -137,6 +137,8 @@ NOTES = {
     Code.MALFORMED,
     Code.INCOMPATIBLE,
     Code.REPLACED,
+    Code.REMEASURED,
+    Code.UNSCORED,
     Code.SUITE_GREW,
     Code.SPEND_CONFLICT,
     Code.UNKNOWN_COST,
