@@ -13,6 +13,7 @@ from evalhub.protocol.scalars import (
     Line,
     Name,
     Ordinal,
+    PoolMicroUsd,
     ProjectName,
     Record,
     ScenarioId,
@@ -116,7 +117,7 @@ class PlannedLane(Record):
     expects: Expects
     environment: Environment
     pool: Name | None = None
-    budget_microusd: Count | None = None
+    budget_microusd: PoolMicroUsd | None = None
     timeout_minutes: int = Field(ge=1, le=10_080)
     weight_minutes: float = Field(default=0.0, ge=0)
     jobs: int = Field(default=1, ge=1, le=256)

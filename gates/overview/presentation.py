@@ -198,6 +198,8 @@ def progress(rows: Iterable[LaneRow]) -> Progress:
 
 
 _STEPS = {
+    "arms_changed": "Run every arm and condition of the adopted baseline, or have a maintainer adopt a new one.",
+    "judge_replaced": "Judge as the adopted baseline did, or adopt a baseline under the new judge.",
     "missing": "Run the lanes with missing evidence again: a new attempt adds to what is here.",
     "unmeasured_lane": "Look at the log of the lane that measured nothing, mend its machine, run it again.",
     "unsealed_lane": "See why the lane never sealed: its last log lines are on the lane's page.",

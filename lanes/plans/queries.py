@@ -51,7 +51,7 @@ def plan_with_digest(digest: str) -> Plan:
     """
     plan = _plans().filter(digest=digest).first()
     if plan is None:
-        raise NotFoundError(f"There is no plan {digest}.")
+        raise NotFoundError(f"There is no plan {_shown(digest)}.")
     return plan
 
 
@@ -139,6 +139,11 @@ def newest_attempts(plan: Plan) -> dict[str, Attempt | None]:
     newest: dict[str, Attempt | None] = {lane.name: None for lane in lanes_of(plan)}
     newest.update((attempt.lane.name, attempt) for attempt in attempts_of(plan))
     return newest
+
+
+def _shown(digest: str) -> str:
+    """Return what was asked for, fit for a sentence: a query may hold anything."""
+    return digest if digest.isascii() and digest.isprintable() else ascii(digest)
 
 
 def _plans() -> QuerySet[Plan]:
