@@ -13,7 +13,7 @@ from evalhub.supervisor.directory import claim_data_directory
 from evalhub.supervisor.errors import StoppedError, UpError
 from evalhub.supervisor.programs import Program, broker, web, worker
 from evalhub.supervisor.supervision import Supervisor, blocked_signals, restart_pause
-from tests.evalhub.supervisor.processes import descendants, survivors, wait_for
+from tests.evalhub.supervisor.processes import Process, descendants, survivors, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +43,13 @@ def supervisor(tmp_path: Path, said: Said) -> Iterator[Supervisor]:
 
 def python(name: str, source: str) -> Program:
     return Program(name, [sys.executable, "-c", source])
+
+
+@pytest.fixture
+def own_family() -> Callable[[], set[Process]]:
+    """Return the children that this test has made: other tests of the session keep servers too."""
+    strangers = descendants(os.getpid())
+    return lambda: descendants(os.getpid()) - strangers
 
 
 @pytest.mark.parametrize(
@@ -99,9 +106,11 @@ def test_program_that_always_crashes_ends_it_with_the_reason(
     assert len(said) == 4
 
 
-def test_stop_signal_ends_the_watch_and_stop_ends_the_programs(supervisor: Supervisor) -> None:
+def test_stop_signal_ends_the_watch_and_stop_ends_the_programs(
+    supervisor: Supervisor, own_family: Callable[[], set[Process]]
+) -> None:
     supervisor.keep(python("web", "import time; time.sleep(60)"))
-    family = descendants(os.getpid())
+    family = own_family()
     os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(StoppedError):
@@ -113,7 +122,7 @@ def test_stop_signal_ends_the_watch_and_stop_ends_the_programs(supervisor: Super
 
 
 def test_stop_kills_what_does_not_listen_after_a_second_signal(
-    supervisor: Supervisor, tmp_path: Path
+    supervisor: Supervisor, tmp_path: Path, own_family: Callable[[], set[Process]]
 ) -> None:
     source = (
         "import pathlib, signal, time\n"
@@ -123,7 +132,7 @@ def test_stop_kills_what_does_not_listen_after_a_second_signal(
     )
     supervisor.keep(python("deaf", source))
     assert wait_for((tmp_path / "deaf").exists, 10)
-    family = descendants(os.getpid())
+    family = own_family()
     os.kill(os.getpid(), signal.SIGINT)
 
     started = time.monotonic()
@@ -133,7 +142,9 @@ def test_stop_kills_what_does_not_listen_after_a_second_signal(
     assert survivors(family) == []
 
 
-def test_grandchildren_end_with_their_program(supervisor: Supervisor, tmp_path: Path) -> None:
+def test_grandchildren_end_with_their_program(
+    supervisor: Supervisor, tmp_path: Path, own_family: Callable[[], set[Process]]
+) -> None:
     source = (
         "import pathlib, subprocess, sys\n"
         "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
@@ -141,7 +152,7 @@ def test_grandchildren_end_with_their_program(supervisor: Supervisor, tmp_path: 
     )
     supervisor.keep(python("parent", source))
     assert wait_for((tmp_path / "begun").exists, 10)
-    family = descendants(os.getpid())
+    family = own_family()
 
     supervisor.watch(0.3)
 
