@@ -4,6 +4,7 @@ import secrets
 from pathlib import Path
 
 import dj_database_url
+from django.utils.functional import SimpleLazyObject
 
 from evalhub.environment import env_bool, env_int, env_list, env_secret, env_text
 
@@ -29,7 +30,8 @@ def _kept_secret() -> str:
     return path.read_text()
 
 
-SECRET_KEY = env_secret("EVALHUB_SECRET_KEY") or _kept_secret()
+# Lazy: a command that is refused (a taken port, a typo) leaves no data directory behind.
+SECRET_KEY = env_secret("EVALHUB_SECRET_KEY") or SimpleLazyObject(_kept_secret)
 DEBUG = env_bool("EVALHUB_DEBUG", default=False)
 # `up` leaves its address here, so that commands beside it print links that lead to it.
 ADDRESS_FILE = DATA_DIR / "run" / "address"
