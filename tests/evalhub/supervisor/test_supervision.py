@@ -111,7 +111,7 @@ def test_stop_signal_ends_the_watch_and_stop_ends_the_programs(
 ) -> None:
     supervisor.keep(python("web", "import time; time.sleep(60)"))
     family = own_family()
-    os.kill(os.getpid(), signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(StoppedError):
         supervisor.watch(30)
@@ -133,7 +133,7 @@ def test_stop_kills_what_does_not_listen_after_a_second_signal(
     supervisor.keep(python("deaf", source))
     assert wait_for((tmp_path / "deaf").exists, 10)
     family = own_family()
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
 
     started = time.monotonic()
     supervisor.stop()
