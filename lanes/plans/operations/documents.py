@@ -4,7 +4,7 @@ import json
 from collections.abc import Hashable
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import yaml
 from django.db import transaction
@@ -88,15 +88,7 @@ def put_suite(
         defaults={"current_since": at},
         create_defaults={"document": document.text, "registered_at": at, "current_since": at},
     )
-    projects_operations.record_audit(
-        project,
-        actor=actor,
-        action="suite.put",
-        subject=name,
-        before=current.digest if current is not None else None,
-        after=suite.digest,
-        at=at,
-    )
+    _note_change("suite.put", name, current, suite, actor=actor, at=at)
     return suite
 
 
@@ -125,16 +117,31 @@ def put_policy(
         defaults={"current_since": at},
         create_defaults={"document": document.text, "registered_at": at, "current_since": at},
     )
+    _note_change("policy.put", project.name, current, policy, actor=actor, at=at)
+    return policy
+
+
+_Version = TypeVar("_Version", SuiteVersion, PolicyVersion)
+
+
+def _note_change(
+    action: str,
+    subject: str,
+    before: _Version | None,
+    after: _Version,
+    *,
+    actor: str,
+    at: datetime,
+) -> None:
     projects_operations.record_audit(
-        project,
+        after.project,
         actor=actor,
-        action="policy.put",
-        subject=project.name,
-        before=current.digest if current is not None else None,
-        after=policy.digest,
+        action=action,
+        subject=subject,
+        before=before.digest if before is not None else None,
+        after=after.digest,
         at=at,
     )
-    return policy
 
 
 def _json(body: bytes) -> object:
