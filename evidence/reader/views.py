@@ -17,8 +17,8 @@ from evidence.store import queries as store
 from evidence.store.models import Item, Run
 from lanes.plans import queries as plans
 from lanes.plans.models import Plan
-from lanes.projects import queries as projects
 from lanes.projects.models import Role
+from lanes.projects.queries import members
 
 TURNS_PER_PAGE = 200
 RUNS_PER_PAGE = 100
@@ -182,7 +182,7 @@ def quarantine(request: HttpRequest, digest: str) -> HttpResponse:
         "category": category,
         "next": query_with(request, before=page.next) if page.next else None,
         "is_first": "before" not in request.GET,
-        "may_download": projects.role_of(request.user, plan.project)
+        "may_download": members.role_of(request.user, plan.project)
         in {Role.TRIAGER, Role.MAINTAINER},
     }
     return render(request, "evidence/reader/quarantine.html", context)
@@ -193,26 +193,26 @@ def quarantine(request: HttpRequest, digest: str) -> HttpResponse:
 def quarantine_file(request: HttpRequest, refusal_id: int) -> HttpResponse:
     """Send refused bytes as a download, to triagers and maintainers."""
     refusal = records.refusal_with_id(refusal_id)
-    projects.require_role(request.user, refusal.plan.project, Role.TRIAGER)
+    members.require_role(request.user, refusal.plan.project, Role.TRIAGER)
     name = refusal.path or f"segment-{refusal.pk}.zip"
     return attachment(store.refusal_bytes(refusal), name=presentation.download_name(name))
 
 
 def _readable_plan(request: HttpRequest, digest: str) -> Plan:
     plan = plans.plan_with_digest(digest)
-    projects.require_role(request.user, plan.project, Role.VIEWER)
+    members.require_role(request.user, plan.project, Role.VIEWER)
     return plan
 
 
 def _readable_run(request: HttpRequest, run_id: int) -> Run:
     found = store.run_with_id(run_id)
-    projects.require_role(request.user, found.plan.project, Role.VIEWER)
+    members.require_role(request.user, found.plan.project, Role.VIEWER)
     return found
 
 
 def _readable_item(request: HttpRequest, item_id: int) -> Item:
     found = records.item_with_id(item_id)
-    projects.require_role(request.user, found.attempt.lane.plan.project, Role.VIEWER)
+    members.require_role(request.user, found.attempt.lane.plan.project, Role.VIEWER)
     return found
 
 

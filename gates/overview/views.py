@@ -22,8 +22,8 @@ from gates.verdicts.queries import comparators
 from lanes.budget import queries as budget
 from lanes.plans import queries as plan_queries
 from lanes.plans.models import Plan, PlanState
-from lanes.projects import queries as projects
 from lanes.projects.models import Role
+from lanes.projects.queries import members
 
 PLANS_PER_PAGE = 50
 FAILED_SHOWN = 30
@@ -44,7 +44,7 @@ def home(request: HttpRequest) -> HttpResponse:
 @signed_in
 def plans(request: HttpRequest) -> HttpResponse:
     """List the newest plans of the reader's projects, with what failed in words."""
-    visible = list(projects.projects_of(request.user))
+    visible = list(members.projects_of(request.user))
     project, suite = request.GET.get("project", ""), request.GET.get("suite", "")
     conclusion = request.GET.get("conclusion", "")
     before = request.GET.get("before", "")
@@ -204,5 +204,5 @@ def run_baseline(request: HttpRequest, run_id: int) -> HttpResponse:
 
 def _readable_plan(request: HttpRequest, digest: str) -> Plan:
     plan = plan_queries.plan_with_digest(digest)
-    projects.require_role(request.user, plan.project, Role.VIEWER)
+    members.require_role(request.user, plan.project, Role.VIEWER)
     return plan

@@ -12,9 +12,9 @@ from gates.verdicts.models import Baseline, BaselineKind
 from gates.verdicts.operations import baselines as baseline_operations
 from gates.verdicts.queries import baselines as baseline_queries
 from lanes.plans import queries as plan_queries
-from lanes.projects import queries as project_queries
 from lanes.projects.authentication import require_scope
 from lanes.projects.models import Scope
+from lanes.projects.queries import actors
 
 _SHOWN = 200
 
@@ -37,7 +37,7 @@ class BaselinesEndpoint(APIView):
             plan_queries.plan_with_digest(wanted.plan),
             kind=BaselineKind(wanted.kind.upper()),
             reason=wanted.reason,
-            actor=project_queries.actor_of(request),
+            actor=actors.actor_of(request),
             at=timezone.now(),
         )
         return Response(_as_json(baseline), status=201)

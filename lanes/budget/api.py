@@ -8,9 +8,9 @@ from rest_framework.views import APIView
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.messages import PoolRequest
 from lanes.budget import operations, queries
-from lanes.projects import queries as projects_queries
 from lanes.projects.authentication import require_scope
 from lanes.projects.models import Scope
+from lanes.projects.queries import actors
 
 
 class PoolEndpoint(APIView):
@@ -24,7 +24,7 @@ class PoolEndpoint(APIView):
             name,
             credential_fingerprint=wanted.credential_fingerprint,
             limit_microusd=wanted.limit_microusd,
-            actor=projects_queries.actor_of(request),
+            actor=actors.actor_of(request),
             at=timezone.now(),
         )
         answer = {

@@ -17,8 +17,8 @@ from evalhub.web.errors import DomainError
 from lanes.budget import queries
 from lanes.budget.models import LedgerEntry, Pool, SubAllocation, UnknownCost
 from lanes.budget.queries import Shortfall, Want
-from lanes.projects import operations as projects_operations
 from lanes.projects.models import Project
+from lanes.projects.operations import audit
 
 # SQLite takes a bounded number of parameters in one statement.
 _CALLS_AT_ONCE = 500
@@ -88,7 +88,7 @@ def put_pool(
     credential_fingerprint: str | None,
     limit_microusd: int,
     at: datetime,
-    actor: str = projects_operations.SYSTEM,
+    actor: str = audit.SYSTEM,
 ) -> StoredPool:
     """Create a pool or change it; what is already given away stays given.
 
@@ -115,7 +115,7 @@ def put_pool(
             "created_at": at,
         },
     )
-    projects_operations.record_audit(
+    audit.record_audit(
         project,
         actor=actor,
         action="pool.put",

@@ -7,8 +7,9 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from evalhub.web.errors import DomainError, ForbiddenError
-from lanes.projects import operations, queries
 from lanes.projects.models import Project, Scope, Token
+from lanes.projects.operations import tokens
+from lanes.projects.queries import tokens as token_queries
 
 
 class UnauthenticatedError(DomainError):
@@ -35,7 +36,7 @@ class TokenAuthentication(BaseAuthentication):
         token = _token_of(request)
         if token.attempt is None:
             # A lane token's use shows in its attempt; writing it here too would cost each segment.
-            operations.touch_token(token, at=timezone.now())
+            tokens.touch_token(token, at=timezone.now())
         return Bearer(token), token
 
 
@@ -44,7 +45,7 @@ def _token_of(request: Request) -> Token:
     kind, _, secret = header.partition(" ")
     if kind.lower() != "bearer" or not secret.strip():
         raise UnauthenticatedError("The request carries no bearer token.")
-    token = queries.token_with_secret(secret.strip())
+    token = token_queries.token_with_secret(secret.strip())
     if token is None:
         raise UnauthenticatedError("The token is not known here.")
     if token.revoked_at is not None:

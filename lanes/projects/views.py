@@ -11,8 +11,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
 
-from lanes.projects import operations, queries
 from lanes.projects.forms import SignInForm
+from lanes.projects.operations import sign_in as sign_in_operations
+from lanes.projects.queries import sign_in as sign_in_queries
 
 _LINK_BACKEND = "django.contrib.auth.backends.ModelBackend"
 
@@ -36,7 +37,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return _sign_in_page(request, form, destination, status=422)
     # Gives the session a new key, so that one planted before is worth nothing.
     login(request, user)
-    operations.record_sign_in(user, way="password", at=timezone.now())
+    sign_in_operations.record_sign_in(user, way="password", at=timezone.now())
     return redirect(destination)
 
 
@@ -46,10 +47,10 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 def sign_in_link(request: HttpRequest, secret: str) -> HttpResponse:
     """Show a button, and sign in when it is pressed: a preview of the link must not burn it."""
     if request.method == "POST":
-        user = operations.sign_in_with_link(secret, at=timezone.now())
+        user = sign_in_operations.sign_in_with_link(secret, at=timezone.now())
         login(request, user, backend=_LINK_BACKEND)
         return redirect(settings.LOGIN_REDIRECT_URL)
-    is_usable = queries.usable_link(secret, at=timezone.now()) is not None
+    is_usable = sign_in_queries.usable_link(secret, at=timezone.now()) is not None
     # The address is the secret, yet no stricter Referrer-Policy than the server's `same-origin`: with
     # `no-referrer` browsers send `Origin: null`, and the form would fail its CSRF check.
     return render(

@@ -19,9 +19,9 @@ from lanes.budget.models import Pool
 from lanes.plans import queries
 from lanes.plans.models import Attempt, Plan, PolicyVersion, SuiteVersion
 from lanes.plans.operations import attempts, documents, registration
-from lanes.projects import operations as projects_operations
 from lanes.projects.models import Membership, Project, Role, Scope
-from lanes.projects.operations import IssuedToken
+from lanes.projects.operations import projects, tokens
+from lanes.projects.operations.tokens import IssuedToken
 
 Json = dict[str, Any]
 
@@ -66,7 +66,7 @@ def make_project(
     checks_for_unverified: bool = False,
     at: datetime = NOW,
 ) -> Project:
-    return projects_operations.create_project(
+    return projects.create_project(
         name or f"acme/agent-{next(_numbers)}",
         repository_id=repository_id,
         default_branch="main",
@@ -83,7 +83,7 @@ def make_token(
     at: datetime = NOW,
 ) -> IssuedToken:
     """Return a token and its secret; without scopes it has `project:admin`."""
-    return projects_operations.issue_token(
+    return tokens.issue_token(
         project,
         name=f"token {next(_numbers)}",
         scopes=scopes or [Scope.PROJECT_ADMIN],

@@ -11,8 +11,8 @@ from gates.verdicts.queries import baselines
 from gates.verdicts.queries.evaluation import Evaluation, EvidenceMovedError, evaluate
 from gates.verdicts.queries.findings import Effect
 from lanes.plans.models import Plan, PlanState
-from lanes.projects import operations as project_operations
 from lanes.projects.models import Project
+from lanes.projects.operations import audit
 
 BY_POLICY = "policy"
 """The actor of a baseline that followed the rolling one by itself."""
@@ -92,7 +92,7 @@ def _adopted(
         adopted_at=at,
         reason=reason,
     )
-    project_operations.record_audit(
+    audit.record_audit(
         project,
         actor=actor,
         action="baseline.adopt",

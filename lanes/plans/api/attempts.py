@@ -18,9 +18,9 @@ from evalhub.protocol.messages import (
 from lanes.budget import queries as budget_queries
 from lanes.plans import presentation, queries
 from lanes.plans.operations import attempts
-from lanes.projects import queries as projects_queries
 from lanes.projects.authentication import bearer_token, require_attempt, require_scope
 from lanes.projects.models import Scope
+from lanes.projects.queries import actors
 
 # The answer holds a secret.
 _NOT_KEPT = {"Cache-Control": "no-store"}
@@ -34,7 +34,7 @@ class AttemptsEndpoint(APIView):
         require_scope(request, Scope.LANE_WRITE, project=plan.project)
         presentation.expect_no_content(request.body)
         attempt, lane_token = attempts.begin_attempt(
-            plan, lane, actor=projects_queries.actor_of(request), at=timezone.now()
+            plan, lane, actor=actors.actor_of(request), at=timezone.now()
         )
         allocation = budget_queries.allocation_of(plan.digest, lane)
         answer = OpenedAttempt(
@@ -64,7 +64,7 @@ class AttemptTokenEndpoint(APIView):
             require_scope(request, Scope.LANE_WRITE, project=attempt.lane.plan.project)
         presentation.expect_no_content(request.body)
         lane_token = attempts.issue_lane_token(
-            attempt, actor=projects_queries.actor_of(request), at=timezone.now()
+            attempt, actor=actors.actor_of(request), at=timezone.now()
         )
         answer = TokenAnswer(
             lane_token=lane_token.secret,

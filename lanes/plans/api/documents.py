@@ -14,9 +14,9 @@ from lanes.plans import queries
 from lanes.plans.models import PolicyVersion, SuiteVersion
 from lanes.plans.operations import documents
 from lanes.plans.operations.documents import Notation
-from lanes.projects import queries as projects_queries
 from lanes.projects.authentication import require_any_scope, require_scope
 from lanes.projects.models import Scope
+from lanes.projects.queries import actors
 
 _NOTATIONS = {
     "application/json": Notation.JSON,
@@ -42,7 +42,7 @@ class SuiteEndpoint(APIView):
             token.project,
             request.body,
             notation=_notation(request),
-            actor=projects_queries.actor_of(request),
+            actor=actors.actor_of(request),
             at=timezone.now(),
         )
         return Response({"name": suite.name, **_version(suite)})
@@ -68,7 +68,7 @@ class PolicyEndpoint(APIView):
             token.project,
             request.body,
             notation=_notation(request),
-            actor=projects_queries.actor_of(request),
+            actor=actors.actor_of(request),
             at=timezone.now(),
         )
         return Response(_version(policy))

@@ -14,9 +14,9 @@ from evalhub.web.parameters import BadParameterError, number_or, whole_number
 from lanes.plans import presentation, queries
 from lanes.plans.models import Plan
 from lanes.plans.operations import lifecycle, registration
-from lanes.projects import queries as projects_queries
 from lanes.projects.authentication import bearer_token, require_any_scope, require_scope
 from lanes.projects.models import Scope, Token
+from lanes.projects.queries import actors
 
 _MOST_LISTED = 100
 # Whoever registers plans looks for the one that this workflow run has already.
@@ -80,7 +80,7 @@ class CloseEndpoint(APIView):
         plan = queries.plan_with_digest(digest)
         require_scope(request, Scope.PLAN_REGISTER, project=plan.project)
         presentation.expect_no_content(request.body)
-        lifecycle.close_plan(plan, actor=projects_queries.actor_of(request), at=timezone.now())
+        lifecycle.close_plan(plan, actor=actors.actor_of(request), at=timezone.now())
         return Response(_listed(request, queries.plan_with_digest(digest)))
 
 

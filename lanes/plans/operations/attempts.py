@@ -19,8 +19,8 @@ from lanes.budget.models import SubAllocation
 from lanes.plans import queries
 from lanes.plans.models import Attempt, AttemptState, Lane, Plan, PlanState
 from lanes.plans.operations import lifecycle
-from lanes.projects import operations as projects_operations
 from lanes.projects.models import Scope
+from lanes.projects.operations import audit, tokens
 
 SILENT_AFTER_HEARTBEATS = 3
 _ACCEPTING = (AttemptState.OPEN, AttemptState.SILENT)
@@ -54,7 +54,7 @@ class BegunAttempt(NamedTuple):
 
 @transaction.atomic
 def begin_attempt(
-    plan: Plan, lane_name: str, *, at: datetime, actor: str = projects_operations.SYSTEM
+    plan: Plan, lane_name: str, *, at: datetime, actor: str = audit.SYSTEM
 ) -> BegunAttempt:
     """Open an attempt together with its lane token.
 
@@ -98,12 +98,10 @@ def open_attempt(plan: Plan, lane_name: str, *, at: datetime) -> Attempt:
 
 
 @transaction.atomic
-def issue_lane_token(
-    attempt: Attempt, *, at: datetime, actor: str = projects_operations.SYSTEM
-) -> LaneToken:
+def issue_lane_token(attempt: Attempt, *, at: datetime, actor: str = audit.SYSTEM) -> LaneToken:
     """Issue a token that writes to this attempt alone, also for uploads after its end."""
     expires_at = at + timedelta(seconds=settings.LANE_TOKEN_SECONDS)
-    issued = projects_operations.issue_token(
+    issued = tokens.issue_token(
         attempt.lane.plan.project,
         name=f"lane {attempt.lane.name} #{attempt.number}",
         scopes=[Scope.LANE_WRITE],

@@ -17,8 +17,8 @@ from evalhub.protocol.suite import Suite
 from evalhub.web.errors import InvalidDocumentError
 from lanes.plans import queries
 from lanes.plans.models import PolicyVersion, SuiteVersion
-from lanes.projects import operations as projects_operations
 from lanes.projects.models import Project
+from lanes.projects.operations import audit
 
 _DEEPEST = 64
 
@@ -68,7 +68,7 @@ def put_suite(
     *,
     at: datetime,
     notation: Notation = Notation.JSON,
-    actor: str = projects_operations.SYSTEM,
+    actor: str = audit.SYSTEM,
 ) -> SuiteVersion:
     """Register a version of a suite and make it current. Every version is kept.
 
@@ -99,7 +99,7 @@ def put_policy(
     *,
     at: datetime,
     notation: Notation = Notation.JSON,
-    actor: str = projects_operations.SYSTEM,
+    actor: str = audit.SYSTEM,
 ) -> PolicyVersion:
     """Register a version of the policy and make it current. Every version is kept.
 
@@ -133,7 +133,7 @@ def _note_change(
     actor: str,
     at: datetime,
 ) -> None:
-    projects_operations.record_audit(
+    audit.record_audit(
         after.project,
         actor=actor,
         action=action,

@@ -9,7 +9,7 @@ from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
 from lanes.budget import operations as budget_operations
 from lanes.plans.models import Plan, PlanState
-from lanes.projects import operations as projects_operations
+from lanes.projects.operations import audit
 
 
 @transaction.atomic
@@ -35,11 +35,11 @@ def bump_inputs(plan: Plan, *, late: bool = False) -> None:
 
 
 @transaction.atomic
-def close_plan(plan: Plan, *, at: datetime, actor: str = projects_operations.SYSTEM) -> None:
+def close_plan(plan: Plan, *, at: datetime, actor: str = audit.SYSTEM) -> None:
     """Have the plan decided now, with what is there. Closing it again asks once more."""
     if Plan.objects.filter(pk=plan.pk, closed_at__isnull=True).update(closed_at=at):
         bump_inputs(plan)
-        projects_operations.record_audit(
+        audit.record_audit(
             plan.project, actor=actor, action="plan.close", subject=plan.digest, at=at
         )
     plan.refresh_from_db(fields=["closed_at", "inputs_version"])

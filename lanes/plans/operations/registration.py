@@ -20,9 +20,9 @@ from lanes.budget.queries import Shortfall, Want
 from lanes.plans import queries
 from lanes.plans.models import Lane, Plan, PolicyVersion
 from lanes.plans.operations.documents import ReadDocument, read_document
-from lanes.projects import operations as projects_operations
-from lanes.projects import queries as projects_queries
 from lanes.projects.models import Project, Token
+from lanes.projects.operations import audit
+from lanes.projects.queries import actors
 
 
 class PlanRefusedError(DomainError):
@@ -88,12 +88,10 @@ def _register(
     if Plan.objects.filter(digest=document.digest).exists():
         return Registration(queries.plan_with_digest(document.digest), created=False)
     policy = _accepted_policy(plan, project=project, at=at)
-    row = _stored(
-        document, plan, policy=policy, registered_by=projects_queries.actor_of_token(token), at=at
-    )
+    row = _stored(document, plan, policy=policy, registered_by=actors.actor_of_token(token), at=at)
     budget_operations.reserve(project, row.digest, _wants(plan), at=at)
     _supersede_other_heads(row, at=at)
-    projects_operations.record_audit(
+    audit.record_audit(
         project,
         actor=row.registered_by,
         action="plan.register",

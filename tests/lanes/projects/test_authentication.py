@@ -6,8 +6,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from lanes.projects import operations, queries
 from lanes.projects.models import Scope, Token
+from lanes.projects.operations import tokens
+from lanes.projects.queries import tokens as token_queries
 from tests.lanes import factories
 from tests.lanes.wire import assert_problem, send
 
@@ -50,7 +51,7 @@ def test_expired_token_is_refused() -> None:
 
 def test_revoked_token_is_refused() -> None:
     token, secret = factories.make_token(factories.make_project())
-    operations.revoke_token(token, at=factories.NOW)
+    tokens.revoke_token(token, at=factories.NOW)
 
     problem = assert_problem(send("GET", PLANS, secret=secret), 401, "not-authenticated")
 
@@ -108,5 +109,5 @@ def test_secret_is_kept_as_a_digest_only() -> None:
 
     row = Token.objects.filter(pk=token.pk).values().get()
     assert secret not in str(row)
-    assert row["digest"] == queries.secret_digest(secret)
+    assert row["digest"] == token_queries.secret_digest(secret)
     assert secret.startswith(token.prefix)

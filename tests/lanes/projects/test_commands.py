@@ -7,8 +7,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from lanes.projects import queries
 from lanes.projects.models import Project
+from lanes.projects.queries import tokens
 from tests.lanes import factories
 
 pytestmark = pytest.mark.django_db
@@ -23,7 +23,7 @@ def output_of(*arguments: str) -> str:
 def test_create_project_prints_the_first_token() -> None:
     lines = output_of("create_project", "acme/agent", "--repository-id", "7").splitlines()
 
-    token = queries.token_with_secret(lines[-1])
+    token = tokens.token_with_secret(lines[-1])
     assert token is not None
     assert token.project == Project.objects.get(name="acme/agent", repository_id=7)
     assert not token.project.checks_for_unverified
@@ -35,7 +35,7 @@ def test_create_project_prints_json() -> None:
     )
 
     assert answer["project"] == "acme/agent"
-    assert queries.token_with_secret(answer["token"]) is not None
+    assert tokens.token_with_secret(answer["token"]) is not None
     assert Project.objects.get().checks_for_unverified
 
 

@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from lanes.projects import operations
 from lanes.projects.models import AuditEntry, SignInLink
+from lanes.projects.operations import sign_in
 from tests.lanes import factories
 
 pytestmark = pytest.mark.django_db
@@ -106,7 +106,7 @@ def test_session_gets_a_new_key_at_sign_in(client: Client) -> None:
 
 def test_forms_need_their_csrf_token() -> None:
     client = Client(enforce_csrf_checks=True)
-    secret = operations.create_first_sign_in_link(timezone.now())
+    secret = sign_in.create_first_sign_in_link(timezone.now())
 
     for path in ["/sign-in/", f"/sign-in/link/{secret}/", "/sign-out/"]:
         assert client.post(path).status_code == 403
@@ -123,7 +123,7 @@ def test_person_who_is_signed_in_is_sent_on(client: Client) -> None:
 
 
 def test_link_survives_being_looked_at(client: Client) -> None:
-    secret = operations.create_first_sign_in_link(timezone.now())
+    secret = sign_in.create_first_sign_in_link(timezone.now())
 
     client.get(f"/sign-in/link/{secret}/")
     response = client.get(f"/sign-in/link/{secret}/")
@@ -136,7 +136,7 @@ def test_link_survives_being_looked_at(client: Client) -> None:
 
 
 def test_link_signs_in_when_the_button_is_pressed(client: Client) -> None:
-    secret = operations.create_first_sign_in_link(timezone.now())
+    secret = sign_in.create_first_sign_in_link(timezone.now())
 
     response = client.post(f"/sign-in/link/{secret}/")
 
@@ -145,7 +145,7 @@ def test_link_signs_in_when_the_button_is_pressed(client: Client) -> None:
 
 
 def test_used_and_unknown_links_say_the_same(client: Client) -> None:
-    secret = operations.create_first_sign_in_link(timezone.now())
+    secret = sign_in.create_first_sign_in_link(timezone.now())
     client.post(f"/sign-in/link/{secret}/")
     stranger = Client()
 

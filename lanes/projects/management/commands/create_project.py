@@ -7,8 +7,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from evalhub.web.errors import DomainError
-from lanes.projects import operations
 from lanes.projects.models import Scope
+from lanes.projects.operations import projects
 
 
 class Command(BaseCommand):
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         **options: object,
     ) -> None:
         try:
-            created = operations.create_project(
+            created = projects.create_project(
                 name,
                 repository_id=repository_id,
                 default_branch=default_branch,

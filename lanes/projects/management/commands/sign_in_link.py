@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from evalhub.web.errors import DomainError
-from lanes.projects import operations
+from lanes.projects.operations import sign_in
 
 
 class Command(BaseCommand):
@@ -20,7 +20,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, **options: object) -> None:
         try:
-            secret = operations.create_first_sign_in_link(timezone.now())
+            secret = sign_in.create_first_sign_in_link(timezone.now())
         except DomainError as error:
             raise CommandError(f"{error.detail} {error.fix or ''}".strip()) from error
         url = settings.PUBLIC_URL + reverse("sign-in-link", args=[secret])

@@ -1,0 +1,1 @@
+"""Writes of this room, by use case."""

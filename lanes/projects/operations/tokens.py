@@ -1,0 +1,75 @@
+"""Issue, revoke and note the use of tokens."""
+
+import secrets
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db import transaction
+from django.db.models import Q
+
+from lanes.projects.models import Project, Scope, Token
+from lanes.projects.operations import audit
+from lanes.projects.queries import tokens as token_queries
+
+# `last_used_at` tells a person which tokens are alive; a write for each request would be too much.
+_TOUCH_EVERY = timedelta(minutes=10)
+
+
+class IssuedToken(NamedTuple):
+    """A token and its secret, which is not kept and cannot be shown again."""
+
+    token: Token
+    secret: str
+
+
+@transaction.atomic
+def issue_token(  # noqa: PLR0913 - what a token may do is said in full by whoever issues it
+    project: Project,
+    *,
+    name: str,
+    scopes: Iterable[Scope],
+    at: datetime,
+    attempt: str | None = None,
+    expires_at: datetime | None = None,
+    actor: str = audit.SYSTEM,
+) -> IssuedToken:
+    """Create a token; with `attempt` it is a lane token, which writes to that attempt alone."""
+    # The prefix tells a person, and a secret scanner, what was found.
+    secret = ("evl_" if attempt else "evh_") + secrets.token_urlsafe(32)
+    token = Token.objects.create(
+        project=project,
+        digest=token_queries.secret_digest(secret),
+        prefix=secret[:8],
+        name=name,
+        scopes=[str(scope) for scope in scopes],
+        attempt=attempt,
+        created_at=at,
+        expires_at=expires_at,
+    )
+    audit.record_audit(
+        project,
+        actor=actor,
+        action="token.issue",
+        subject=str(token),
+        after={"scopes": token.scopes, "attempt": attempt},
+        at=at,
+    )
+    return IssuedToken(token, secret)
+
+
+@transaction.atomic
+def revoke_token(token: Token, *, at: datetime, actor: str = audit.SYSTEM) -> None:
+    """End a token at once; revoking it again changes nothing."""
+    if Token.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=at):
+        audit.record_audit(
+            token.project, actor=actor, action="token.revoke", subject=str(token), at=at
+        )
+    token.refresh_from_db()
+
+
+def touch_token(token: Token, *, at: datetime) -> None:
+    """Note that a token is in use, at most every ten minutes."""
+    stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=at - _TOUCH_EVERY)
+    if token.last_used_at is None or token.last_used_at < at - _TOUCH_EVERY:
+        Token.objects.filter(stale, pk=token.pk).update(last_used_at=at)

@@ -1,0 +1,44 @@
+"""Who may do what in a project."""
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import QuerySet
+
+from evalhub.web.errors import ForbiddenError, NotFoundError
+from lanes.projects.models import Membership, Project, Role
+
+_RANK = {Role.VIEWER: 1, Role.TRIAGER: 2, Role.MAINTAINER: 3}
+
+
+def projects_of(user: User | AnonymousUser) -> QuerySet[Project]:
+    """Return the projects that a person may see, by name."""
+    projects = Project.objects.order_by("name")
+    if not isinstance(user, User) or not user.is_active:
+        return projects.none()
+    return projects if user.is_superuser else projects.filter(memberships__user=user)
+
+
+def role_of(user: User | AnonymousUser, project: Project) -> Role | None:
+    """Return a person's role; a superuser is a maintainer everywhere."""
+    if not isinstance(user, User) or not user.is_active:
+        return None
+    if user.is_superuser:
+        return Role.MAINTAINER
+    membership = Membership.objects.filter(project=project, user=user).first()
+    return Role(membership.role) if membership is not None else None
+
+
+def require_role(user: User | AnonymousUser, project: Project, role: Role) -> None:
+    """Return if the person has at least this role in the project.
+
+    Raises:
+        NotFoundError: to a stranger, who need not learn that the project exists.
+        ForbiddenError: to a member whose role is too small.
+    """
+    has = role_of(user, project)
+    if has is None:
+        raise NotFoundError("There is nothing at this address.")
+    if _RANK[has] < _RANK[role]:
+        raise ForbiddenError(
+            f"This takes the role {role.lower()} in {project.name}; you are {has.lower()}.",
+            fix="Ask a maintainer of the project for the role.",
+        )
