@@ -7,6 +7,7 @@ import dj_database_url
 from django.utils.functional import SimpleLazyObject
 
 from evalhub.environment import env_bool, env_int, env_list, env_secret, env_text
+from evalhub.supervisor.listener import DEFAULT_BIND
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env_text("EVALHUB_DATA", str(BASE_DIR / "data" / "up"))).absolute()
@@ -43,6 +44,9 @@ ALLOWED_HOSTS = env_list("EVALHUB_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 BEHIND_TLS = PUBLIC_URL.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
+BIND = env_text("EVALHUB_BIND", DEFAULT_BIND)
+WEB_THREADS = env_int("EVALHUB_WEB_THREADS", 32, least=1)
+WORKER_CONCURRENCY = env_int("EVALHUB_WORKER_CONCURRENCY", 4, least=1)
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
 
 INSTALLED_APPS = [
@@ -139,7 +143,7 @@ USE_I18N = False
 USE_TZ = True
 
 STATIC_URL = "/static/"
-STATIC_ROOT = DATA_DIR / "static"
+STATIC_ROOT = Path(env_text("EVALHUB_STATIC", str(DATA_DIR / "static"))).absolute()
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
     "evalhub.web.static_finders.PlotlyFinder",
@@ -176,6 +180,8 @@ GITHUB_TOKEN = env_secret("EVALHUB_GITHUB_TOKEN")
 
 CELERY_BROKER_URL = env_secret("CELERY_BROKER_URL") or f"redis+socket://{DATA_DIR}/run/redis.sock"
 SWEEP_SECONDS = env_int("EVALHUB_SWEEP_SECONDS", 10, least=1)
+# Some sweeps may be missed; without any for this long nobody does the work, and pages say so.
+WORKER_SILENT_SECONDS = max(60, 6 * SWEEP_SECONDS)
 
 LOG_LEVEL = env_text("EVALHUB_LOG_LEVEL", "INFO")
 LOGGING = {

@@ -21,6 +21,8 @@ from evalhub.settings import DATA_DIR, DATABASES  # noqa: E402
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CELERY_TASK_ALWAYS_EAGER = True
 CELERY_TASK_EAGER_PROPAGATES = True
+# No worker runs beside a test of pages, and a long session is no silent worker.
+WORKER_SILENT_SECONDS = 24 * 3600
 STORAGES = {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
 # Files as they lie in the apps: tests collect nothing.
 WHITENOISE_AUTOREFRESH = WHITENOISE_USE_FINDERS = True
@@ -35,7 +37,7 @@ match os.environ.get("EVALHUB_TEST_DATABASE", "sqlite"):
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;",
         }
     case "postgres":
-        # tests/postgres.py starts it. The folder of its socket is its whole address; test processes
+        # tests/programs/session.py starts it. The folder of its socket is its whole address; test processes
         # that pytest-xdist starts inherit it.
         if "EVALHUB_TEST_POSTGRES" not in os.environ:
             os.environ["EVALHUB_TEST_POSTGRES"] = tempfile.mkdtemp(prefix="evalhub-postgres-")

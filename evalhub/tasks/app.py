@@ -14,6 +14,8 @@ from evalhub.tasks.names import SWEEPS
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "evalhub.settings")
 
 _PR_SET_PDEATHSIG = 1
+# Longer than the clocks of beat's and a worker's machine may differ.
+_SWEEP_KEEPS_SECONDS = 300
 # Taken before beat is forked off, so beat can tell whether its worker is still its parent.
 _WORKER_PID = os.getpid()
 
@@ -38,7 +40,12 @@ app.conf.update(
         "interval_max": 0,
     },
     beat_schedule={
-        name.value: {"task": name.value, "schedule": float(settings.SWEEP_SECONDS)}
+        name.value: {
+            "task": name.value,
+            "schedule": float(settings.SWEEP_SECONDS),
+            # What beat asked for while no worker was there need not be done a thousand times.
+            "options": {"expires": _SWEEP_KEEPS_SECONDS},
+        }
         for name in SWEEPS
     },
     beat_schedule_filename=str(settings.DATA_DIR / "run" / "beat-schedule"),

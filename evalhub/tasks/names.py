@@ -22,4 +22,7 @@ SWEEPS = (
     TaskName.SWEEP_ATTEMPTS,
     TaskName.SWEEP_RECEIPTS,
 )
-"""Asked for by beat every few seconds: each finds what a lost message left undone."""
+"""Asked for by beat every few seconds: each finds what a lost message left undone.
+
+Each is made with `evalhub.tasks.sweeps.sweep`, so that it leaves a sign of life.
+"""

@@ -6,6 +6,7 @@ from django.utils import timezone
 from evalhub.tasks.app import app
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
+from evalhub.tasks.sweeps import sweep
 from evidence.store.storage import StorageUnavailableError
 from gates.checks import queries
 from gates.checks.operations import concluding, delivery
@@ -37,7 +38,7 @@ def refresh_check(*, plan_id: int) -> None:
     concluding.refresh_check(queries.plan_with_id(plan_id), at=timezone.now())
 
 
-@app.task(name=TaskName.SWEEP_CONCLUSIONS.value)
+@sweep(TaskName.SWEEP_CONCLUSIONS)
 def sweep_conclusions() -> None:
     """Ask for the conclusion of every finished plan that lacks one for its newest inputs."""
     # A task each: one that fails keeps none of the others waiting.
@@ -45,7 +46,7 @@ def sweep_conclusions() -> None:
         enqueue_on_commit(TaskName.CONCLUDE_PLAN, plan_id=plan.pk)
 
 
-@app.task(name=TaskName.SWEEP_CHECKS.value)
+@sweep(TaskName.SWEEP_CHECKS)
 def sweep_checks() -> None:
     """Ask for every check that lags behind its plans, and deliver those that are due."""
     for plan in queries.lagging_plans():

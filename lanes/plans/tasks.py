@@ -2,12 +2,12 @@
 
 from django.utils import timezone
 
-from evalhub.tasks.app import app
 from evalhub.tasks.names import TaskName
+from evalhub.tasks.sweeps import sweep
 from lanes.plans.operations import attempts
 
 
-@app.task(name=TaskName.SWEEP_ATTEMPTS.value)
+@sweep(TaskName.SWEEP_ATTEMPTS)
 def sweep_attempts() -> None:
     """Mark the attempts that fell silent. Safe to repeat."""
     attempts.mark_silent_attempts(at=timezone.now())
