@@ -1,4 +1,4 @@
-"""The programs that make up evalhub on one machine, as plain command lines."""
+"""The programs that make up evalhub, as plain command lines: `up` and `run` both start these."""
 
 import shutil
 import signal
@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evalhub.supervisor.errors import UpError
+
+WEB_GRACE_SECONDS = 15
+"""How long the web server lets requests finish once it is told to stop."""
+_CELERY = (sys.executable, "-m", "celery", "-A", "evalhub.tasks.app")
 
 
 class Program(NamedTuple):
@@ -49,20 +53,28 @@ def broker(socket: Path) -> Program:
     return Program("redis", [*command, *manners], serves_others=True)
 
 
-def worker() -> Program:
-    """Return the Celery worker with its embedded beat."""
-    command = [sys.executable, "-m", "celery", "-A", "evalhub.tasks.app", "worker", "-B"]
-    threads = ["-P", "threads", "-c", "4", "--without-gossip", "--without-mingle"]
+def worker(*, concurrency: int, with_beat: bool) -> Program:
+    """Return the Celery worker, with a beat of its own where it is the only worker."""
+    command = [*_CELERY, "worker", "-P", "threads", "-c", str(concurrency)]
+    manners = ["--without-gossip", "--without-mingle", *(["-B"] if with_beat else [])]
     # A warm shutdown waits for the broker, which may have died in the same moment. What a killed
     # task left undone is found by a sweep.
-    return Program("worker", [*command, *threads, "-l", "INFO"], signal.SIGKILL)
+    return Program("worker", [*command, *manners, "-l", "INFO"], signal.SIGKILL)
 
 
-def web(listener: int) -> Program:
+def beat() -> Program:
+    """Return the clock that asks for the sweeps; one is enough, two do no harm."""
+    # No file with its process id: in a container a stale one would keep it from starting again.
+    return Program("beat", [*_CELERY, "beat", "--pidfile=", "-l", "INFO"])
+
+
+def web(listener: int, *, threads: int) -> Program:
     """Return the web server, on a socket that is already bound and inherited as `listener`."""
     command = [sys.executable, "-m", "gunicorn", "evalhub.wsgi:application"]
-    sizes = ["--worker-class", "gthread", "--workers", "1", "--threads", "32"]
-    # The control socket would let any process of this user reconfigure the server.
-    manners = ["--no-control-socket", "--graceful-timeout", "15", "--timeout", "120"]
+    sizes = ["--worker-class", "gthread", "--workers", "1", "--threads", str(threads)]
+    # The control socket would let any process of this user reconfigure the server. The file by
+    # which the worker shows that it lives must not wait for a disk.
+    manners = ["--no-control-socket", "--worker-tmp-dir", "/dev/shm"]  # noqa: S108
+    times = ["--graceful-timeout", str(WEB_GRACE_SECONDS), "--timeout", "120"]
     bound = ["--bind", f"fd://{listener}"]
-    return Program("web", [*command, *bound, *sizes, *manners], inherits=(listener,))
+    return Program("web", [*command, *bound, *sizes, *manners, *times], inherits=(listener,))

@@ -12,15 +12,15 @@ from typing import BinaryIO
 
 from evalhub.supervisor.children import kill_group, start_child
 from evalhub.supervisor.errors import StoppedError, UpError
-from evalhub.supervisor.programs import Program
+from evalhub.supervisor.programs import WEB_GRACE_SECONDS, Program
 
 STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 CRASHES_ALLOWED = 5
 CRASH_WINDOW_SECONDS = 60.0
 _LONGEST_PAUSE_SECONDS = 8.0
 _LONGEST_LOG_BYTES = 20_000_000
-# Above gunicorn's own graceful time-out of 15 s, so that it can end its requests.
-_GRACE_SECONDS = 20.0
+# The web server's own grace and a little more, so that it can end its requests.
+_GRACE_SECONDS = WEB_GRACE_SECONDS + 5.0
 
 
 def restart_pause(crashes: Sequence[float], *, at: float) -> float | None:

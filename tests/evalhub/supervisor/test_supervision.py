@@ -189,7 +189,7 @@ def test_unusable_directory_is_refused(
 
 def test_command_lines_hold_what_keeps_them_safe(tmp_path: Path) -> None:
     redis = broker(tmp_path / "redis.sock")
-    served = web(5)
+    served = web(5, threads=7)
 
     assert redis.command[1:3] == ["--port", "0"]
     assert os.access(redis.command[0], os.X_OK)
@@ -197,5 +197,8 @@ def test_command_lines_hold_what_keeps_them_safe(tmp_path: Path) -> None:
     assert "--no-control-socket" in served.command
     assert "fd://5" in served.command
     assert served.inherits == (5,)
-    assert worker().command[-2:] == ["-l", "INFO"]
-    assert "threads" in worker().command
+    assert served.command[served.command.index("--threads") + 1] == "7"
+    alone = worker(concurrency=3, with_beat=True)
+    assert "-B" in alone.command
+    assert alone.command[alone.command.index("-P") :][:4] == ["-P", "threads", "-c", "3"]
+    assert "-B" not in worker(concurrency=3, with_beat=False).command
