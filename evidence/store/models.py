@@ -186,3 +186,27 @@ class Score(models.Model):
 
     def __str__(self) -> str:
         return f"{self.rubric}={self.value}"
+
+
+class StorageOperation(models.TextChoices):
+    """What was being done when the object store failed."""
+
+    RECEIVE = "RECEIVE"
+    SEAL = "SEAL"
+    SWEEP = "SWEEP"
+    READ = "READ"
+    CONCLUDE = "CONCLUDE"
+
+
+class StorageFault(models.Model):
+    """One time that the object store failed. The newest are kept, for whoever runs the server."""
+
+    at = models.DateTimeField()
+    operation = models.CharField(max_length=8)
+    sentence = models.CharField(max_length=500)
+
+    class Meta:
+        indexes = [models.Index(name="storage_fault_newest", fields=["-at"])]
+
+    def __str__(self) -> str:
+        return f"{self.operation}: {self.sentence}"

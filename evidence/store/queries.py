@@ -24,7 +24,16 @@ from evalhub.protocol.records import AGENT_FAULTS, MEASURED, LaneEnvironment
 from evalhub.protocol.segments import SegmentDigest
 from evalhub.protocol.zip_structure import ArchiveError, ArchiveLimits
 from evalhub.web.errors import DomainError, NotFoundError
-from evidence.store.models import LONGEST_KEPT_PATH, Item, JudgeCall, Refusal, Run, Score, Segment
+from evidence.store.models import (
+    LONGEST_KEPT_PATH,
+    Item,
+    JudgeCall,
+    Refusal,
+    Run,
+    Score,
+    Segment,
+    StorageFault,
+)
 from evidence.store.storage import object_store
 from lanes.plans import queries as plans_queries
 from lanes.plans.models import Attempt, Lane, Plan
@@ -335,3 +344,8 @@ def refusal_counts(plan: Plan) -> dict[str, int]:
     """Return how many items of a plan were refused, by category."""
     counts = Refusal.objects.filter(plan=plan).values_list("category").annotate(count=Count("pk"))
     return dict(counts.order_by("category"))
+
+
+def storage_faults_since(at: datetime) -> QuerySet[StorageFault]:
+    """Return the times that the object store failed from `at` on, newest first."""
+    return StorageFault.objects.filter(at__gte=at).order_by("-pk")

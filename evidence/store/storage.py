@@ -3,6 +3,7 @@
 An object is written once, under a key that names its content, and `put` returns when it is durable.
 """
 
+import io
 import logging
 import os
 import secrets
@@ -27,16 +28,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _INCOMING = ".incoming"
+_PROBE_FOLDER = ".probe"
 _CHUNK = 2**20
 # A downloaded object of a usual size stays in memory.
 _SPOOLED_BYTES = 4 * 2**20
 
 
 class StorageUnavailableError(DomainError):
+    """The object store does not do its work now. `__cause__` is what it or its driver said."""
+
     status = 503
     code = "storage-unavailable"
     retry_after_seconds = 5
-    fix = "Send the same request again later; nothing was acknowledged."
+    fix = "Try the same again in a few seconds; what has a receipt is kept."
 
 
 class ObjectMissingError(NotFoundError):
@@ -45,6 +49,10 @@ class ObjectMissingError(NotFoundError):
 
 class ObjectStore(Protocol):
     """Bytes under keys such as `owner/name/plan/lane/attempt/1-….zip`."""
+
+    @property
+    def place(self) -> str:
+        """Say where the objects lie, to whoever runs the server."""
 
     def put(self, key: str, source: BinaryIO) -> None:
         """Store what `source` holds from its current position on; durable when this returns.
@@ -83,6 +91,31 @@ def object_store() -> ObjectStore:
     return DirectoryStore(Path(settings.OBJECTS_DIR))
 
 
+def probe() -> None:
+    """Write a small object, read it back and delete it: for whoever wants to know that all that works.
+
+    Raises:
+        StorageUnavailableError: if one of the three fails, in a sentence for whoever runs the server:
+            it names the place and what was said there.
+    """
+    store = object_store()
+    key, content = f"{_PROBE_FOLDER}/{secrets.token_hex(8)}", secrets.token_bytes(64)
+    try:
+        store.put(key, io.BytesIO(content))
+        with store.open(key) as file:
+            found = file.read()
+        store.delete(key)
+    except DomainError as error:
+        raise StorageUnavailableError(
+            f"The object store in {store.place} failed a probe: {error.detail}"
+            f" ({error.__cause__ or 'nothing more was said'})"
+        ) from error
+    if found != content:
+        raise StorageUnavailableError(
+            f"The object store in {store.place} gave other bytes back than were put there."
+        )
+
+
 def _checked(key: str) -> PurePosixPath:
     parts = key.split("/")
     if "\\" in key or "\0" in key or {"", ".", "..", _INCOMING} & set(parts):
@@ -95,6 +128,10 @@ class DirectoryStore:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+
+    @property
+    def place(self) -> str:
+        return f"the folder {self.root}"
 
     def put(self, key: str, source: BinaryIO) -> None:
         target = self._path(key)
@@ -204,6 +241,7 @@ class S3Store:
 
     def __init__(self, place: S3Place) -> None:
         self.bucket = place.bucket
+        self._endpoint_url = place.endpoint_url
         self._client: S3Client = boto3.client(
             "s3",
             endpoint_url=place.endpoint_url,
@@ -218,6 +256,10 @@ class S3Store:
                 s3={"addressing_style": "path" if place.endpoint_url else "auto"},
             ),
         )
+
+    @property
+    def place(self) -> str:
+        return f"the bucket {self.bucket!r} at {self._endpoint_url or 'AWS'}"
 
     def put(self, key: str, source: BinaryIO) -> None:
         _checked(key)
