@@ -6,6 +6,7 @@ from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
+from evalhub.tasks import trail
 from evalhub.web.errors import DomainError, ForbiddenError
 from lanes.projects.models import Project, Scope, Token
 from lanes.projects.operations import tokens
@@ -34,6 +35,7 @@ class TokenAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Request) -> tuple[Bearer, Token]:
         token = _token_of(request)
+        trail.bind(token=token.prefix)
         if token.attempt is None:
             # A lane token's use shows in its attempt; writing it here too would cost each segment.
             tokens.touch_token(token, at=timezone.now())
