@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from evalhub.tasks.app import app
 
-pytest_plugins = ["tests.postgres"]
+pytest_plugins = ["tests.programs.session"]
 
 # A deadline would fail a test for a busy machine. In CI the same examples every time, so that a red
 # build is the change's doing; at a desk new ones, so that they go on searching.

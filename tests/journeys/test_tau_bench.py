@@ -6,17 +6,17 @@ Everything runs as a user runs it: `manage.py up` with its web server, worker an
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.evalhub.supervisor.processes import Up, clean_environment, wait_for
+from tests.programs.evalhub import Up, clean_environment
+from tests.programs.github import GitHubStandIn
+from tests.programs.processes import wait_for
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples" / "tau_bench"
 TRIALS = [SAMPLES / f"gpt-4o-airline.trial{number}.json" for number in (0, 1)]
@@ -71,62 +71,19 @@ class Journey:
         return done.document
 
 
-class GitHub(NamedTuple):
-    """The stand-in's address, token and log."""
-
-    url: str
-    token: str
-    log: Path
-
-    def writes(self) -> list[dict[str, Any]]:
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
-        entries = [json.loads(line) for line in lines]
-        return [entry["body"] for entry in entries if entry["method"] in {"POST", "PATCH"}]
-
-
-@contextmanager
-def github_standin(folder: Path) -> Iterator[GitHub]:
-    log = folder / "github.ndjson"
-    command = [sys.executable, "-m", "evalhub.demo.github_standin", "--log", str(log)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            ready = json.loads(process.stdout.readline())
-            yield GitHub(ready["url"], ready["token"], log)
-        finally:
-            process.terminate()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
 @pytest.fixture(scope="module")
-def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitHub]:
-    with github_standin(tmp_path_factory.mktemp("github")) as standin:
+def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitHubStandIn]:
+    with GitHubStandIn(tmp_path_factory.mktemp("github")) as standin:
         yield standin
 
 
 @pytest.fixture(scope="module")
-def journey(github: GitHub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journey]:
+def journey(github: GitHubStandIn, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journey]:
     folder = tmp_path_factory.mktemp("journey")
-    port = free_port()
-    running = Up(
-        folder / "data",
-        port,
-        EVALHUB_GITHUB_API_URL=github.url,
-        EVALHUB_GITHUB_TOKEN=github.token,
-        EVALHUB_PUBLIC_URL=f"http://127.0.0.1:{port}",
-    )
-    try:
-        running.wait_until_ready()
+    with Up(folder / "data", **github.environment) as up:
         token = created_project(folder / "data")
         (folder / "work").mkdir()
-        yield Journey(folder / "work", f"http://127.0.0.1:{port}", token)
-    finally:
-        running.end()
+        yield Journey(folder / "work", up.url, token)
 
 
 def created_project(data: Path) -> str:
@@ -228,12 +185,16 @@ def test_every_transcript_can_be_read_as_it_was(
     assert texts == [m["content"] for m in records["task-7"]["traj"] if m["content"] is not None]
 
 
-def test_each_commit_gets_its_check(concluded: list[dict[str, Any]], github: GitHub) -> None:
+def test_each_commit_gets_its_check(concluded: list[dict[str, Any]], github: GitHubStandIn) -> None:
+    def bodies() -> list[dict[str, Any]]:
+        asked = github.asked(PROJECT)
+        return [one.body for one in asked if one.method != "GET" and one.body is not None]
+
     def words() -> list[str]:
-        return [body["conclusion"] for body in github.writes() if "conclusion" in body]
+        return [body["conclusion"] for body in bodies() if "conclusion" in body]
 
     assert wait_for(lambda: len(words()) >= 2, 60)
 
-    created = [body["head_sha"] for body in github.writes() if "head_sha" in body]
+    created = [body["head_sha"] for body in bodies() if "head_sha" in body]
     assert sorted(set(created)) == HEADS
     assert (words()[0], words()[-1]) == tuple(one["conclusion"] for one in concluded)

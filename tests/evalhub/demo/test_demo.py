@@ -17,50 +17,41 @@ import pytest
 from evalhub.demo import story
 from evalhub.demo.build_suite import ROOT
 from evalhub.demo.programs import Programs, quiet_environment
-from tests.evalhub.supervisor.processes import clean_environment, descendants, survivors, wait_for
+from evalhub.supervisor.programs import Program
+from tests.programs.evalhub import clean_environment
+from tests.programs.processes import descendants, survivors, wait_for
+from tests.programs.server import Server, free_port
 
 pytestmark = pytest.mark.slow
 
 LANES = {"refunds": 27, "lookups": 18, "payments": 33, "memory": 15}
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+class Demo(Server):
+    """A real `manage.py demo`; it is ready when its lanes have begun to work."""
 
-
-class Demo:
-    """A real `manage.py demo`, its output in a file."""
+    start_seconds = 120.0
 
     def __init__(self, data: Path, *flags: str) -> None:
-        self.output = data.with_suffix(".out")
-        command = [sys.executable, "manage.py", "demo", "--port", str(free_port())]
-        with self.output.open("wb") as output:
-            self.process = subprocess.Popen(
-                [*command, "--data", str(data), *flags],
-                cwd=ROOT,
-                env=clean_environment(),
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        super().__init__(data.parent, name="demo")
+        self.data = data
+        self.command = [sys.executable, "manage.py", "demo", "--port", str(free_port())]
+        self.command += ["--data", str(data), *flags]
 
-    @property
-    def said(self) -> str:
-        return self.output.read_text()
+    def program(self) -> Program:
+        return Program("demo", self.command)
+
+    def surroundings(self) -> dict[str, str]:
+        return clean_environment()
+
+    def is_ready(self) -> bool:
+        return (self.data / "demo" / "lane-baseline-refunds.progress.json").exists()
 
 
 @pytest.fixture
 def running_lanes(tmp_path: Path) -> Iterator[Demo]:
-    """A demo whose lanes have begun to work."""
-    demo = Demo(tmp_path / "data")
-    progress = tmp_path / "data" / "demo" / "lane-baseline-refunds.progress.json"
-    assert wait_for(lambda: progress.exists() or demo.process.poll() is not None, 120), demo.said
-    yield demo
-    if demo.process.poll() is None:
-        demo.process.terminate()
-        demo.process.wait(60)
+    with Demo(tmp_path / "data") as demo:
+        yield demo
 
 
 @pytest.mark.journey
@@ -69,6 +60,7 @@ def test_demo_once_tells_the_whole_story(tmp_path: Path) -> None:
     data = tmp_path / "data"
 
     demo = Demo(data, "--once")
+    demo.launch()
     assert wait_for(lambda: len(descendants(demo.process.pid)) > 3, 60)
     family = descendants(demo.process.pid)
     code = demo.process.wait(800)
@@ -132,7 +124,7 @@ def test_interrupted_demo_leaves_nothing(running_lanes: Demo, ending: signal.Sig
     assert wait_for(lambda: survivors(family) == [], 40), survivors(family)
     assert "Traceback" not in running_lanes.said
     # The next demo on this data needs the token, and tells of other commits.
-    kept = running_lanes.output.with_suffix("") / "demo" / "kept.json"
+    kept = running_lanes.data / "demo" / "kept.json"
     assert json.loads(kept.read_text())["runs"] == 1
     assert json.loads(kept.read_text())["token"]
     assert kept.parent.stat().st_mode & 0o077 == 0

@@ -1,14 +1,14 @@
 """The stand-in for GitHub's checks API, as a real process."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
+
+from tests.programs.github import GitHubStandIn
 
 pytestmark = pytest.mark.slow
 
@@ -28,17 +28,16 @@ class StandIn(NamedTuple):
 
 @pytest.fixture
 def standin(tmp_path: Path) -> Iterator[StandIn]:
-    log = tmp_path / "github.ndjson"
-    command = [sys.executable, "-m", "evalhub.demo.github_standin", "--log", str(log)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        ready = json.loads(process.stdout.readline())
-        headers = {"Authorization": f"Bearer {ready['token']}"}
-        with httpx.Client(
-            base_url=ready["url"], headers=headers, trust_env=False, timeout=5
-        ) as client:
-            yield StandIn(client, log)
-        process.terminate()
+    with (
+        GitHubStandIn(tmp_path) as server,
+        httpx.Client(
+            base_url=server.url,
+            headers={"Authorization": f"Bearer {server.token}"},
+            trust_env=False,
+            timeout=5,
+        ) as client,
+    ):
+        yield StandIn(client, server.requests)
 
 
 def body(**fields: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from evalhub.supervisor.directory import claim_data_directory
 from evalhub.supervisor.errors import StoppedError, UpError
 from evalhub.supervisor.programs import Program, broker, web, worker
 from evalhub.supervisor.supervision import Supervisor, blocked_signals, restart_pause
-from tests.evalhub.supervisor.processes import Process, descendants, survivors, wait_for
+from tests.programs.processes import Process, descendants, survivors, wait_for
 
 pytestmark = pytest.mark.slow
 

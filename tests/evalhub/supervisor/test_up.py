@@ -1,45 +1,25 @@
 """`manage.py up` with real processes: however it ends, nothing is left."""
 
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.evalhub.supervisor.processes import (
-    ROOT,
-    Up,
-    clean_environment,
-    descendants,
-    survivors,
-    wait_for,
-)
+from tests.programs.evalhub import Up, clean_environment, health
+from tests.programs.processes import descendants, survivors, wait_for
+from tests.programs.server import ROOT, free_port
 
 pytestmark = [pytest.mark.journey, pytest.mark.enable_socket]
 
 
 @pytest.fixture
-def start_up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
-    started: list[Up] = []
-
-    def start(**environment: str) -> Up:
-        port = started[0].port if started else free_port()
-        started.append(Up(tmp_path / "data", port, **environment))
-        return started[-1]
-
-    yield start
-    for up in started:
-        up.end()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+def up(tmp_path: Path) -> Iterator[Up]:
+    up = Up(tmp_path / "data")
+    yield up
+    up.stop()
 
 
 def run_up(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -54,35 +34,23 @@ def run_up(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def health(port: int) -> str:
-    try:
-        return httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False, timeout=5).text
-    except httpx.HTTPError as error:
-        return str(error)
-
-
-def test_kill_9_leaves_nothing_and_the_next_start_works(start_up: Callable[..., Up]) -> None:
-    up = start_up()
-    up.wait_until_ready()
+def test_kill_9_leaves_nothing_and_the_next_start_works(up: Up) -> None:
+    up.start()
     # Two of each: gunicorn and its worker, celery and its beat.
     family = up.wait_for_family("gunicorn", "celery")
     assert any("redis-server" in process.command for process in family)
 
     up.process.send_signal(signal.SIGKILL)
     up.process.wait()
-    successor = start_up()
+    up.start()
 
-    successor.wait_until_ready()
     assert survivors(family) == []
-    assert health(successor.port) == "ok\n"
+    assert health(up.url) == "ok\n"
 
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
-def test_stop_signal_leaves_nothing(
-    start_up: Callable[..., Up], stop_signal: signal.Signals
-) -> None:
-    up = start_up()
-    up.wait_until_ready()
+def test_stop_signal_leaves_nothing(up: Up, stop_signal: signal.Signals) -> None:
+    up.start()
     family = up.wait_for_family("gunicorn", "celery")
 
     up.process.send_signal(stop_signal)
@@ -93,8 +61,8 @@ def test_stop_signal_leaves_nothing(
     assert "Traceback" not in up.said
 
 
-def test_signal_while_starting_leaves_nothing(start_up: Callable[..., Up]) -> None:
-    up = start_up()
+def test_signal_while_starting_leaves_nothing(up: Up) -> None:
+    up.launch()
     wait_for(lambda: bool(descendants(up.process.pid)), 30)
     family = descendants(up.process.pid)
 
@@ -105,9 +73,8 @@ def test_signal_while_starting_leaves_nothing(start_up: Callable[..., Up]) -> No
     assert survivors(family) == []
 
 
-def test_running_up_keeps_its_place(start_up: Callable[..., Up]) -> None:
-    up = start_up()
-    up.wait_until_ready()
+def test_running_up_keeps_its_place(up: Up) -> None:
+    up.start()
     family = up.wait_for_family("gunicorn", "celery")
 
     same_data = run_up("--port", str(free_port()), "--data", str(up.data))
@@ -126,11 +93,8 @@ def test_running_up_keeps_its_place(start_up: Callable[..., Up]) -> None:
     assert len(survivors(family)) == len(family)
 
 
-def test_killed_programs_are_started_again_with_their_children(
-    start_up: Callable[..., Up],
-) -> None:
-    up = start_up()
-    up.wait_until_ready()
+def test_killed_programs_are_started_again_with_their_children(up: Up) -> None:
+    up.start()
     family = up.wait_for_family("gunicorn", "celery")
     direct = {process for process in family if process.parent == up.process.pid}
     assert len(direct) == 3
@@ -141,12 +105,11 @@ def test_killed_programs_are_started_again_with_their_children(
     assert wait_for(lambda: up.said.count("it starts again in") == 3, 20)
     assert wait_for(lambda: survivors(family) == [], 20)
     up.wait_for_family("gunicorn", "celery")
-    assert wait_for(lambda: health(up.port) == "ok\n", 30)
+    assert wait_for(lambda: health(up.url) == "ok\n", 30)
 
 
-def test_named_broker_means_no_redis_of_our_own(start_up: Callable[..., Up]) -> None:
-    up = start_up(CELERY_BROKER_URL="memory://")
-    up.wait_until_ready()
-    family = up.wait_for_family("gunicorn", "celery")
+def test_named_broker_means_no_redis_of_our_own(tmp_path: Path) -> None:
+    with Up(tmp_path / "data", CELERY_BROKER_URL="memory://") as up:
+        family = up.wait_for_family("gunicorn", "celery")
 
     assert not any("redis-server" in process.command for process in family)

@@ -2,7 +2,6 @@
 
 import io
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +19,8 @@ from evidence.store.storage import (
     object_store,
 )
 from tests.evidence.factories import make_run, make_segment, send_segment
-from tests.evidence.store.s3 import running_s3, wait_until_it_answers
 from tests.lanes.factories import make_attempt
+from tests.programs.s3 import S3Server
 
 pytestmark = pytest.mark.slow
 
@@ -30,24 +29,8 @@ KEY = "acme/agent/sha256:00/ordinary-1/att_1/1-ab.zip"
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Place]:
-    with running_s3(tmp_path_factory.mktemp("s3")) as place:
-        wait_until_it_answers(place)
-        wait_until_writable(S3Store(place))
-        yield place
-
-
-def wait_until_writable(store: S3Store) -> None:
-    """Listening is not enough: the volume behind the bucket comes a moment later."""
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            store.put("probe", io.BytesIO(b"x"))
-        except StorageUnavailableError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-        else:
-            return
+    with S3Server(tmp_path_factory.mktemp("s3")) as server:
+        yield server.place
 
 
 @pytest.fixture(params=["directory", "s3"])

@@ -17,10 +17,10 @@ from gates.checks.models import Check
 from gates.checks.operations import delivery
 from gates.checks.operations.delivery import deliver_check
 from gates.checks.operations.desired import desire_check
-from tests.gates.checks.conftest import StandIn
 from tests.gates.checks.factories import conclude, make_check, make_checked_project
 from tests.gates.checks.scripted import Answer, scripted_github
 from tests.lanes.factories import HEAD_SHA, NOW, make_attempt, make_plan
+from tests.programs.github import GitHubStandIn
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 LATER = NOW + timedelta(minutes=20)
@@ -31,7 +31,7 @@ def _delivered(check: Check, *, timeout_seconds: float = 10) -> Check:
     return Check.objects.select_related("project").get(pk=check.pk)
 
 
-def test_new_check_is_created_and_read_back(standin: StandIn) -> None:
+def test_new_check_is_created_and_read_back(standin: GitHubStandIn) -> None:
     check = _delivered(make_check())
 
     (run,) = standin.check_runs(check.project.name, HEAD_SHA)
@@ -47,7 +47,7 @@ def test_new_check_is_created_and_read_back(standin: StandIn) -> None:
     assert methods == ["POST", "GET"]
 
 
-def test_change_is_sent_to_the_same_check_run(standin: StandIn) -> None:
+def test_change_is_sent_to_the_same_check_run(standin: GitHubStandIn) -> None:
     plan = make_plan(make_checked_project())
     _delivered(make_check(plan))
     make_attempt(plan)
@@ -63,7 +63,7 @@ def test_change_is_sent_to_the_same_check_run(standin: StandIn) -> None:
     assert run["output"]["title"] == check.title
 
 
-def test_reopened_check_loses_its_conclusion(standin: StandIn) -> None:
+def test_reopened_check_loses_its_conclusion(standin: GitHubStandIn) -> None:
     plan = make_plan(make_checked_project())
     conclude(plan, "failure")
     _delivered(make_check(plan))
@@ -75,7 +75,7 @@ def test_reopened_check_loses_its_conclusion(standin: StandIn) -> None:
     assert (run["status"], run["conclusion"]) == ("queued", None)
 
 
-def test_delivered_check_is_not_sent_again(standin: StandIn) -> None:
+def test_delivered_check_is_not_sent_again(standin: GitHubStandIn) -> None:
     check = _delivered(make_check())
 
     deliver_check(check, at=LATER)
@@ -83,7 +83,7 @@ def test_delivered_check_is_not_sent_again(standin: StandIn) -> None:
     assert standin.writes(check.project.name) == ["POST"]
 
 
-def test_answer_lost_after_the_commit_leaves_exactly_one_check(standin: StandIn) -> None:
+def test_answer_lost_after_the_commit_leaves_exactly_one_check(standin: GitHubStandIn) -> None:
     standin.fail(after_commit_timeout=1)
     check = _delivered(make_check(), timeout_seconds=0.5)
     assert not check.is_delivered
@@ -99,7 +99,9 @@ def test_answer_lost_after_the_commit_leaves_exactly_one_check(standin: StandIn)
     assert standin.writes(check.project.name) == ["POST", "PATCH"]
 
 
-def test_answer_lost_to_a_process_that_died_leaves_exactly_one_check(standin: StandIn) -> None:
+def test_answer_lost_to_a_process_that_died_leaves_exactly_one_check(
+    standin: GitHubStandIn,
+) -> None:
     standin.fail(after_commit_timeout=1)
     check = make_check()
     _delivered(check, timeout_seconds=0.5)
@@ -118,7 +120,7 @@ def test_answer_lost_to_a_process_that_died_leaves_exactly_one_check(standin: St
     assert len(standin.check_runs(check.project.name, HEAD_SHA)) == 1
 
 
-def test_server_error_is_tried_again_later(standin: StandIn) -> None:
+def test_server_error_is_tried_again_later(standin: GitHubStandIn) -> None:
     standin.fail(status=503, times=1)
     check = _delivered(make_check())
     assert check.last_error == "GitHub answered 503: A fault that was asked for."
@@ -134,7 +136,7 @@ def test_server_error_is_tried_again_later(standin: StandIn) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 429])
-def test_rate_limit_is_respected(standin: StandIn, status: int) -> None:
+def test_rate_limit_is_respected(standin: GitHubStandIn, status: int) -> None:
     standin.fail(status=status, times=1, retry_after=90)
 
     check = _delivered(make_check())
@@ -152,7 +154,7 @@ def test_rate_limit_is_respected(standin: StandIn, status: int) -> None:
     ],
 )
 def test_refusal_says_what_to_mend_and_is_not_pressed(
-    standin: StandIn, status: int, sentence: str
+    standin: GitHubStandIn, status: int, sentence: str
 ) -> None:
     standin.fail(status=status, times=1)
 
@@ -162,7 +164,7 @@ def test_refusal_says_what_to_mend_and_is_not_pressed(
     assert check.next_attempt_at == NOW + timedelta(minutes=10)
 
 
-def test_refused_content_waits_for_a_change(standin: StandIn) -> None:
+def test_refused_content_waits_for_a_change(standin: GitHubStandIn) -> None:
     standin.fail(status=422, times=1)
 
     check = _delivered(make_check())
@@ -172,7 +174,7 @@ def test_refused_content_waits_for_a_change(standin: StandIn) -> None:
     assert list(queries.due_checks(at=LATER)) == []
 
 
-def test_unreachable_github_is_tried_again(settings: Settings, standin: StandIn) -> None:
+def test_unreachable_github_is_tried_again(settings: Settings, standin: GitHubStandIn) -> None:
     settings.GITHUB_API_URL = "http://127.0.0.1:9"
 
     check = _delivered(make_check())
@@ -181,7 +183,7 @@ def test_unreachable_github_is_tried_again(settings: Settings, standin: StandIn)
     assert check.next_attempt_at is not None
 
 
-def test_check_run_that_is_gone_is_made_anew(standin: StandIn) -> None:
+def test_check_run_that_is_gone_is_made_anew(standin: GitHubStandIn) -> None:
     plan = make_plan(make_checked_project())
     check = _delivered(make_check(plan))
     Check.objects.filter(pk=check.pk).update(github_id=1)
@@ -195,7 +197,7 @@ def test_check_run_that_is_gone_is_made_anew(standin: StandIn) -> None:
     assert run["conclusion"] == "success"
 
 
-def test_later_of_two_check_runs_of_ours_is_followed(standin: StandIn) -> None:
+def test_later_of_two_check_runs_of_ours_is_followed(standin: GitHubStandIn) -> None:
     check = make_check()
     body = {
         "name": check.name,
@@ -286,7 +288,7 @@ def test_search_that_fails_creates_nothing(settings: Settings) -> None:
 
 
 def test_without_credentials_the_check_is_kept_and_says_so(
-    standin: StandIn, settings: Settings
+    standin: GitHubStandIn, settings: Settings
 ) -> None:
     settings.GITHUB_TOKEN = None
     check = make_check()
@@ -301,7 +303,7 @@ def test_without_credentials_the_check_is_kept_and_says_so(
 
 
 def test_check_that_waited_for_credentials_is_due_when_they_come(
-    standin: StandIn, settings: Settings
+    standin: GitHubStandIn, settings: Settings
 ) -> None:
     settings.GITHUB_TOKEN = None
     check = make_check()
@@ -316,7 +318,7 @@ def test_check_that_waited_for_credentials_is_due_when_they_come(
     assert queries.oldest_undelivered_at() is None
 
 
-def test_claimed_check_is_left_to_its_sender(standin: StandIn) -> None:
+def test_claimed_check_is_left_to_its_sender(standin: GitHubStandIn) -> None:
     check = make_check()
     Check.objects.filter(pk=check.pk).update(claimed_until=NOW + timedelta(seconds=60))
 
@@ -325,7 +327,7 @@ def test_claimed_check_is_left_to_its_sender(standin: StandIn) -> None:
     assert standin.asked(check.project.name) == []
 
 
-def test_change_during_a_delivery_is_sent_next(standin: StandIn) -> None:
+def test_change_during_a_delivery_is_sent_next(standin: GitHubStandIn) -> None:
     plan = make_plan(make_checked_project())
     check = make_check(plan)
     claimed = delivery._claimed(check, at=NOW)
@@ -345,7 +347,7 @@ def test_change_during_a_delivery_is_sent_next(standin: StandIn) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_senders_at_once_make_one_check(standin: StandIn) -> None:
+def test_many_senders_at_once_make_one_check(standin: GitHubStandIn) -> None:
     check = make_check()
 
     def send(_: int) -> None:

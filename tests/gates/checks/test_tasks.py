@@ -12,9 +12,9 @@ from gates.checks.models import Check
 from gates.decisions.models import Conclusion
 from lanes.plans.models import Plan
 from lanes.plans.operations import lifecycle
-from tests.gates.checks.conftest import StandIn
 from tests.gates.checks.factories import make_checked_project
 from tests.lanes.factories import HEAD_SHA, make_attempt, make_plan, make_project
+from tests.programs.github import GitHubStandIn
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -23,7 +23,7 @@ def _plan() -> Plan:
     return make_plan(make_checked_project(), at=timezone.now())
 
 
-def test_registration_and_first_attempt_reach_github(standin: StandIn) -> None:
+def test_registration_and_first_attempt_reach_github(standin: GitHubStandIn) -> None:
     plan = _plan()
     (queued,) = standin.check_runs(plan.project.name, HEAD_SHA)
 
@@ -34,7 +34,7 @@ def test_registration_and_first_attempt_reach_github(standin: StandIn) -> None:
     assert queued["id"] == running["id"]
 
 
-def test_closed_plan_without_evidence_fails_at_github_at_once(standin: StandIn) -> None:
+def test_closed_plan_without_evidence_fails_at_github_at_once(standin: GitHubStandIn) -> None:
     plan = _plan()
 
     lifecycle.close_plan(plan, at=timezone.now())
@@ -50,7 +50,7 @@ def test_closed_plan_without_evidence_fails_at_github_at_once(standin: StandIn) 
     assert check.is_delivered
 
 
-def test_concluding_twice_changes_nothing(standin: StandIn) -> None:
+def test_concluding_twice_changes_nothing(standin: GitHubStandIn) -> None:
     plan = _plan()
     lifecycle.close_plan(plan, at=timezone.now())
     writes = standin.writes(plan.project.name)
@@ -61,7 +61,7 @@ def test_concluding_twice_changes_nothing(standin: StandIn) -> None:
     assert standin.writes(plan.project.name) == writes
 
 
-def test_request_for_an_unfinished_plan_concludes_nothing(standin: StandIn) -> None:
+def test_request_for_an_unfinished_plan_concludes_nothing(standin: GitHubStandIn) -> None:
     plan = _plan()
 
     tasks.conclude_plan(plan_id=plan.pk)
@@ -70,7 +70,7 @@ def test_request_for_an_unfinished_plan_concludes_nothing(standin: StandIn) -> N
     assert queries.check_of_plan(plan) is not None
 
 
-def test_sweeps_find_what_lost_messages_left_undone(standin: StandIn) -> None:
+def test_sweeps_find_what_lost_messages_left_undone(standin: GitHubStandIn) -> None:
     plan = _plan()
     # As it is when no message of this plan was ever delivered.
     Check.objects.all().delete()
@@ -83,7 +83,7 @@ def test_sweeps_find_what_lost_messages_left_undone(standin: StandIn) -> None:
     assert (check.status, check.conclusion, check.is_delivered) == ("completed", "failure", True)
 
 
-def test_sweep_asks_for_a_check_that_was_never_asked_for(standin: StandIn) -> None:
+def test_sweep_asks_for_a_check_that_was_never_asked_for(standin: GitHubStandIn) -> None:
     plan = _plan()
     Check.objects.all().delete()
 
@@ -94,7 +94,7 @@ def test_sweep_asks_for_a_check_that_was_never_asked_for(standin: StandIn) -> No
     assert check.is_delivered
 
 
-def test_sweep_delivers_what_is_due(standin: StandIn) -> None:
+def test_sweep_delivers_what_is_due(standin: GitHubStandIn) -> None:
     standin.fail(status=503, times=1)
     plan = _plan()
     Check.objects.update(next_attempt_at=timezone.now() - timedelta(seconds=1))
@@ -121,7 +121,7 @@ def test_without_credentials_the_conclusion_stands_and_the_check_waits(
     assert Conclusion.objects.filter(plan=plan).count() == 1
 
 
-def test_plan_that_may_not_speak_gets_no_check(standin: StandIn) -> None:
+def test_plan_that_may_not_speak_gets_no_check(standin: GitHubStandIn) -> None:
     plan = make_plan(make_project(checks_for_unverified=False), at=timezone.now())
 
     lifecycle.close_plan(plan, at=timezone.now())

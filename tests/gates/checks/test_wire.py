@@ -12,7 +12,6 @@ from openapi_core.testing import MockRequest
 from gates.checks.models import Check
 from gates.checks.operations.delivery import deliver_check
 from lanes.plans.models import Plan
-from tests.gates.checks.conftest import StandIn
 from tests.gates.checks.factories import (
     VERDICT,
     conclude,
@@ -20,6 +19,7 @@ from tests.gates.checks.factories import (
     make_checked_project,
 )
 from tests.lanes.factories import NOW, make_attempt, make_plan
+from tests.programs.github import GitHubStandIn
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
@@ -42,7 +42,7 @@ def _deliver(plan: Plan) -> Check:
     return check
 
 
-def _validate(standin: StandIn, repository: str, github: OpenAPI) -> list[str]:
+def _validate(standin: GitHubStandIn, repository: str, github: OpenAPI) -> list[str]:
     """Check every write about a repository; return the methods."""
     writes = [one for one in standin.asked(repository) if one.method != "GET"]
     for one in writes:
@@ -58,7 +58,7 @@ def _validate(standin: StandIn, repository: str, github: OpenAPI) -> list[str]:
 
 
 @pytest.mark.parametrize("conclusion", ["success", "failure", "neutral", "action_required"])
-def test_life_of_a_check_is_valid(standin: StandIn, github: OpenAPI, conclusion: str) -> None:
+def test_life_of_a_check_is_valid(standin: GitHubStandIn, github: OpenAPI, conclusion: str) -> None:
     plan = make_plan(make_checked_project())
     _deliver(plan)
     make_attempt(plan)
@@ -69,7 +69,7 @@ def test_life_of_a_check_is_valid(standin: StandIn, github: OpenAPI, conclusion:
     assert _validate(standin, plan.project.name, github) == ["POST", "PATCH", "PATCH"]
 
 
-def test_cancelled_check_is_valid(standin: StandIn, github: OpenAPI) -> None:
+def test_cancelled_check_is_valid(standin: GitHubStandIn, github: OpenAPI) -> None:
     plan = make_plan(make_checked_project())
     Plan.objects.filter(pk=plan.pk).update(cancelled_at=NOW)
     _deliver(plan)
@@ -77,7 +77,7 @@ def test_cancelled_check_is_valid(standin: StandIn, github: OpenAPI) -> None:
     assert _validate(standin, plan.project.name, github) == ["POST"]
 
 
-def test_longest_check_is_cut_to_what_github_takes(standin: StandIn, github: OpenAPI) -> None:
+def test_longest_check_is_cut_to_what_github_takes(standin: GitHubStandIn, github: OpenAPI) -> None:
     plan = make_plan(make_checked_project())
     subjects = [f"scenario-{i}-語語語語語語/candidate/1" for i in range(40)]
     finding = {

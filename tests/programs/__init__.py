@@ -1,0 +1,1 @@
+"""Real programs for tests, each started and stopped by the test that needs it."""
