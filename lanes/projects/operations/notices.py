@@ -16,6 +16,7 @@ from lanes.projects.models import (
     Project,
 )
 from lanes.projects.operations import audit
+from lanes.projects.queries import notices as queries
 
 _LONGEST_SUBJECT = 300
 _LONGEST_DETAIL = 10_000
@@ -79,6 +80,17 @@ def resolve_notice(project: Project, *, kind: NoticeKind, key: str, at: datetime
         return False
     _note_change(Notice.objects.get(project=project, kind=kind, key=key))
     return True
+
+
+@transaction.atomic
+def resolve_notices(project: Project, *, kind: NoticeKind, key_prefix: str, at: datetime) -> int:
+    """Resolve every notice of a condition whose keys begin alike; return how many there were.
+
+    What comes back takes a new key each time, so its end may concern several.
+    """
+    unresolved = queries.unresolved_notices(project, kind).filter(key__startswith=key_prefix)
+    keys = list(unresolved.values_list("key", flat=True))
+    return sum(resolve_notice(project, kind=kind, key=key, at=at) for key in keys)
 
 
 @transaction.atomic

@@ -123,6 +123,24 @@ def test_acknowledge_notice_keeps_the_first_and_is_audited_once() -> None:
 
 
 @pytest.mark.django_db
+def test_resolve_notices_ends_those_whose_keys_begin_alike() -> None:
+    project = factories.make_project()
+    for key in ("support/1", "support/2", "support-eu/1"):
+        raise_red(project, key=key)
+
+    ended = [
+        notices.resolve_notices(
+            project, kind=NoticeKind.NIGHTLY_RED, key_prefix="support/", at=LATER
+        )
+        for _ in range(2)
+    ]
+
+    assert ended == [2, 0]
+    (left,) = notice_queries.unresolved_notices(project, NoticeKind.NIGHTLY_RED)
+    assert left.key == "support-eu/1"
+
+
+@pytest.mark.django_db
 def test_acknowledge_notice_leaves_a_resolved_one_resolved() -> None:
     project = factories.make_project()
     notice = raise_red(project)
