@@ -1,6 +1,7 @@
 """Environment variables, each read with an error that names it and says what it takes."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -10,6 +11,13 @@ _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 def env_text(name: str, default: str) -> str:
     return os.environ.get(name, default)
+
+
+def env_choice(name: str, default: str, *, among: Collection[str]) -> str:
+    text = env_text(name, default)
+    if text not in among:
+        raise ImproperlyConfigured(f"{name} is {text!r}; it takes {' or '.join(among)}.")
+    return text
 
 
 def env_list(name: str, default: str) -> list[str]:

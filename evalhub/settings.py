@@ -6,7 +6,7 @@ from pathlib import Path
 import dj_database_url
 from django.utils.functional import SimpleLazyObject
 
-from evalhub.environment import env_bool, env_int, env_list, env_secret, env_text
+from evalhub.environment import env_bool, env_choice, env_int, env_list, env_secret, env_text
 from evalhub.supervisor.listener import DEFAULT_BIND
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -73,6 +73,7 @@ INSTALLED_APPS = [
     "gates.overview",
 ]
 MIDDLEWARE = [
+    "evalhub.web.middleware.RequestTrailMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "evalhub.web.middleware.SecurityHeadersMiddleware",
     "evalhub.web.middleware.SoundRequestMiddleware",
@@ -183,11 +184,24 @@ SWEEP_SECONDS = env_int("EVALHUB_SWEEP_SECONDS", 10, least=1)
 # Some sweeps may be missed; without any for this long nobody does the work, and pages say so.
 WORKER_SILENT_SECONDS = max(60, 6 * SWEEP_SECONDS)
 
-LOG_LEVEL = env_text("EVALHUB_LOG_LEVEL", "INFO")
+LOG_LEVEL = env_choice("EVALHUB_LOG_LEVEL", "INFO", among=("DEBUG", "INFO", "WARNING", "ERROR"))
+LOG_FORMAT = env_choice("EVALHUB_LOG_FORMAT", "line", among=("line", "json"))
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "line": {"()": "evalhub.web.logs.LineFormatter"},
+        "json": {"()": "evalhub.web.logs.JsonFormatter"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+    "loggers": {
+        # Their own handlers would write each line a second time, in a form of their own.
+        "django": {"handlers": []},
+        "gunicorn.error": {"handlers": [], "level": LOG_LEVEL, "propagate": True},
+        # Refusals are told by the line that every request gets (evalhub.access).
+        "django.request": {"level": "ERROR"},
+        # It names whole addresses, and those of webhooks are secrets.
+        "httpx": {"level": "WARNING"},
+    },
 }

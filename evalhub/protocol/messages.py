@@ -89,6 +89,15 @@ class PoolRequest(Record):
     limit_microusd: PoolMicroUsd
 
 
+class ScheduleRequest(Record):
+    """A nightly that a project waits for: when it is due, and how late it may be registered."""
+
+    cron: Line
+    timezone: Line = "UTC"
+    grace_minutes: int = Field(default=120, ge=0, le=10_080)
+    paused: bool = False
+
+
 class FieldFault(Record):
     """One thing that is wrong; `code` names the broken rule where there is a list of rules."""
 
@@ -99,7 +108,10 @@ class FieldFault(Record):
 
 
 class Problem(Record):
-    """RFC 9457: how every error is answered."""
+    """RFC 9457: how every error is answered.
+
+    `request_id` is there where the server failed: its log has the details below this id.
+    """
 
     type: str
     title: str
@@ -108,6 +120,7 @@ class Problem(Record):
     detail: str
     fix: str | None = None
     errors: list[FieldFault] = []
+    request_id: str | None = None
 
 
 class TokenAnswer(Record):

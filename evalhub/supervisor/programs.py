@@ -10,7 +10,8 @@ from evalhub.supervisor.errors import UpError
 
 WEB_GRACE_SECONDS = 15
 """How long the web server lets requests finish once it is told to stop."""
-_CELERY = (sys.executable, "-m", "celery", "-A", "evalhub.tasks.app")
+# Quiet: its banner is no line of a log.
+_CELERY = (sys.executable, "-m", "celery", "--quiet", "-A", "evalhub.tasks.app")
 
 
 class Program(NamedTuple):
@@ -76,5 +77,6 @@ def web(listener: int, *, threads: int) -> Program:
     # which the worker shows that it lives must not wait for a disk.
     manners = ["--no-control-socket", "--worker-tmp-dir", "/dev/shm"]  # noqa: S108
     times = ["--graceful-timeout", str(WEB_GRACE_SECONDS), "--timeout", "120"]
+    log = ["--logger-class", "evalhub.web.gunicorn_log.GunicornLogger"]
     bound = ["--bind", f"fd://{listener}"]
-    return Program("web", [*command, *bound, *sizes, *manners, *times], inherits=(listener,))
+    return Program("web", [*command, *bound, *sizes, *manners, *times, *log], inherits=(listener,))

@@ -1,14 +1,16 @@
 """The Celery app. `celery -A evalhub.tasks.app worker -B` runs it."""
 
 import ctypes
+import logging.config
 import os
 import signal
 from typing import Any
 
-from celery import Celery
-from celery.signals import beat_embedded_init
+from celery import Celery, Task
+from celery.signals import beat_embedded_init, setup_logging, task_postrun, task_prerun
 from django.conf import settings
 
+from evalhub.tasks import trail
 from evalhub.tasks.names import SWEEPS
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "evalhub.settings")
@@ -26,7 +28,6 @@ app.conf.update(
     task_acks_late=True,
     task_default_queue="evalhub",
     broker_connection_retry_on_startup=True,
-    worker_hijack_root_logger=False,
     # A task that a killed worker held comes back after this time; kombu looks for it every second.
     broker_transport_options={
         "visibility_timeout": 120,
@@ -59,3 +60,21 @@ def _end_beat_with_its_worker(**_: Any) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != _WORKER_PID:
         os._exit(0)
+
+
+@setup_logging.connect
+def _log_as_everything_else(**_: Any) -> None:
+    """Keep Celery from logging in a form of its own."""
+    logging.config.dictConfig(settings.LOGGING)
+
+
+@task_prerun.connect
+def _begin_trail(task_id: str, task: Task[..., Any], **_: Any) -> None:
+    asked_by = (task.request.headers or {}).get("request_id")
+    names = {"request_id": str(asked_by)} if asked_by else {}
+    trail.begin(task=task.name, task_id=task_id, **names)
+
+
+@task_postrun.connect
+def _end_trail(**_: Any) -> None:
+    trail.end()

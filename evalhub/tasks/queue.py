@@ -5,6 +5,7 @@ import logging
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
+from evalhub.tasks import trail
 from evalhub.tasks.app import app
 from evalhub.tasks.names import TaskName
 
@@ -20,7 +21,9 @@ def enqueue_on_commit(name: TaskName, **arguments: str | int) -> None:
 
 
 def _send(name: TaskName, arguments: dict[str, str | int]) -> None:
+    # The task's lines in the log name the request that asked for it.
+    asked_by = {key: value for key, value in trail.current().items() if key == "request_id"}
     try:
-        app.signature(name.value, kwargs=arguments).apply_async(retry=False)
+        app.signature(name.value, kwargs=arguments).apply_async(retry=False, headers=asked_by)
     except OperationalError as error:
         logger.warning("task not queued, left to its sweep: %s: %s", name.value, error)

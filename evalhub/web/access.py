@@ -7,6 +7,8 @@ from typing import Concatenate, ParamSpec
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 
+from evalhub.tasks import trail
+
 Rest = ParamSpec("Rest")
 
 
@@ -22,6 +24,7 @@ def signed_in(
     @wraps(view)
     def guarded(request: HttpRequest, /, *args: Rest.args, **kwargs: Rest.kwargs) -> HttpResponse:
         if request.user.is_authenticated:
+            trail.bind(user=request.user.get_username())
             return view(request, *args, **kwargs)
         redirect = redirect_to_login(request.get_full_path())
         if request.headers.get("HX-Request") == "true":

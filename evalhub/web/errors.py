@@ -16,6 +16,7 @@ from rest_framework.response import Response
 
 from evalhub.protocol.faults import DocumentError, Fault
 from evalhub.protocol.messages import FieldFault, Problem
+from evalhub.tasks import trail
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,8 @@ class DatabaseUnavailableError(DomainError):
 
 
 def problem(error: DomainError) -> Problem:
-    """Return the RFC 9457 body of an error."""
+    """Return the RFC 9457 body of an error; with a request's id where the log says more."""
+    is_ours = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
     return Problem(
         type=f"/errors/{error.code}",
         title=HTTPStatus(error.status).phrase,
@@ -87,6 +89,7 @@ def problem(error: DomainError) -> Problem:
         detail=error.detail,
         fix=error.fix,
         errors=error.faults,
+        request_id=trail.current().get("request_id") if is_ours else None,
     )
 
 

@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
+from evalhub.tasks import trail
 from evalhub.web.errors import (
     DatabaseUnavailableError,
     DomainError,
@@ -54,10 +55,15 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """Answer a fault of ours without a traceback; the log has it."""
     error = DomainError(
         "The server failed on this request; its log has the details.",
-        fix="Try again; if it happens again, tell whoever runs this server.",
+        fix=f"Try again; if it happens again, tell whoever runs this server{_quoting_request()}.",
     )
     error.status, error.code = 500, "server-error"
     return error_response(request, error)
+
+
+def _quoting_request() -> str:
+    request_id = trail.current().get("request_id")
+    return f" and quote request {request_id}" if request_id else ""
 
 
 def error_response(request: HttpRequest, error: DomainError) -> HttpResponse:
