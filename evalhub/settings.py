@@ -6,7 +6,15 @@ from pathlib import Path
 import dj_database_url
 from django.utils.functional import SimpleLazyObject
 
-from evalhub.environment import env_bool, env_choice, env_int, env_list, env_secret, env_text
+from evalhub.environment import (
+    env_bool,
+    env_choice,
+    env_int,
+    env_list,
+    env_mail_server,
+    env_secret,
+    env_text,
+)
 from evalhub.supervisor.listener import DEFAULT_BIND
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -62,6 +70,7 @@ INSTALLED_APPS = [
     "evalhub.web",
     "evalhub.supervisor",
     "evalhub.demo",
+    "evalhub.growth",
     "lanes.projects",
     "lanes.budget",
     "lanes.plans",
@@ -102,6 +111,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "evalhub.web.context.worker_trouble",
             ],
         },
     }
@@ -178,6 +188,14 @@ LANE_TOKEN_SECONDS = env_int("EVALHUB_LANE_TOKEN_SECONDS", 24 * 3600, least=60)
 
 GITHUB_API_URL = env_text("EVALHUB_GITHUB_API_URL", "https://api.github.com").rstrip("/")
 GITHUB_TOKEN = env_secret("EVALHUB_GITHUB_TOKEN")
+
+_MAIL = env_mail_server("EVALHUB_EMAIL_URL")
+EMAIL_HOST, EMAIL_PORT = _MAIL.host, _MAIL.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _MAIL.user, _MAIL.password
+EMAIL_USE_SSL, EMAIL_USE_TLS = _MAIL.is_tls_from_start, _MAIL.is_tls_by_command
+EMAIL_TIMEOUT = 20
+DEFAULT_FROM_EMAIL = env_text("EVALHUB_EMAIL_FROM", "evalhub@localhost")
+WEBHOOK_HOSTS = env_list("EVALHUB_WEBHOOK_HOSTS", "")
 
 CELERY_BROKER_URL = env_secret("CELERY_BROKER_URL") or f"redis+socket://{DATA_DIR}/run/redis.sock"
 SWEEP_SECONDS = env_int("EVALHUB_SWEEP_SECONDS", 10, least=1)

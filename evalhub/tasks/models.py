@@ -2,6 +2,9 @@
 
 from django.db import models
 
+INSTALLATION = "installation"
+"""The name of the row that a migration writes: until the first sweep, silence counts from there."""
+
 
 class SweepRun(models.Model):
     """When a sweep was last done, and when it last failed. One row per sweep, written at its end."""

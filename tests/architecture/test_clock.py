@@ -4,7 +4,7 @@ import ast
 
 from tests.architecture.sources import Source, dotted, sources
 
-INTERFACES = {"views", "api", "tasks", "management", "authentication", "middleware"}
+INTERFACES = {"views", "api", "tasks", "management", "authentication", "middleware", "context"}
 READS = {"timezone.now", "timezone.localtime", "time.time", "time.time_ns"} | {
     f"{prefix}{name}"
     for prefix in ("", "datetime.")

@@ -3,17 +3,18 @@
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.db import DatabaseError, connection
-from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from pytest_django import Settings
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from evalhub.tasks import operations, queries
 from evalhub.tasks.app import app
-from evalhub.tasks.models import SweepRun
+from evalhub.tasks.models import INSTALLATION, SweepRun
 from evalhub.tasks.names import SWEEPS, TaskName
 from evalhub.tasks.sweeps import sweep
 
@@ -24,8 +25,10 @@ A_MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture(autouse=True)
-def bound(settings: Settings) -> None:
+def bound(settings: Settings, db: None) -> None:
+    """Call a minute too long, and begin without the row that the migration has written."""
     settings.WORKER_SILENT_SECONDS = 60
+    SweepRun.objects.all().delete()
 
 
 @pytest.fixture
@@ -127,11 +130,22 @@ def test_sweep_of_another_release_is_no_sign_of_life() -> None:
 
 
 def test_worker_that_was_never_heard_is_silent_since_the_installation() -> None:
-    rows = MigrationRecorder(connection).migration_qs.filter(app="evalhub_tasks")
-    rows.update(applied=NOON)
+    SweepRun.objects.create(name=INSTALLATION, started_at=NOON, finished_at=NOON)
 
     assert queries.worker_silence(NOON + A_MINUTE) is None
     assert queries.worker_silence(NOON + 2 * A_MINUTE) == 2 * A_MINUTE
+    assert queries.sweep_runs() == []
+
+
+def test_migration_notes_the_installation() -> None:
+    migration = import_module("evalhub.tasks.migrations.0002_note_the_installation")
+
+    for _ in range(2):
+        migration.note_the_installation(apps, None)
+
+    at = timezone.now()
+    assert queries.worker_silence(at) is None
+    assert queries.worker_silence(at + 2 * A_MINUTE) is not None
 
 
 def test_sweep_that_fails_for_too_long_is_named() -> None:
