@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -10,7 +11,8 @@ from evalhub.protocol.scalars import rfc3339
 from evalhub.web.parameters import BadParameterError, number_or, whole_number
 from evidence.reader.queries import records, runs, transcripts
 from evidence.store import queries as store
-from evidence.store.models import Run
+from evidence.store.models import Run, StorageOperation
+from evidence.store.operations import faults
 from lanes.plans import queries as plans
 from lanes.projects.authentication import require_scope
 from lanes.projects.models import Scope
@@ -52,6 +54,7 @@ class RunsEndpoint(APIView):
 class RunEndpoint(APIView):
     """`GET /api/v1/runs/<id>`: a run with its records, judge calls and items."""
 
+    @faults.noted(StorageOperation.READ, clock=timezone.now)
     def get(self, request: Request, run_id: int) -> Response:
         run = _readable_run(request, run_id)
         result, failure = records.result(run), records.failure(run)
@@ -72,6 +75,7 @@ class RunEndpoint(APIView):
 class TranscriptEndpoint(APIView):
     """`GET /api/v1/runs/<id>/transcript?from=&limit=`: some turns, and where to go on."""
 
+    @faults.noted(StorageOperation.READ, clock=timezone.now)
     def get(self, request: Request, run_id: int) -> Response:
         run = _readable_run(request, run_id)
         page = transcripts.transcript_page(

@@ -14,7 +14,8 @@ from evalhub.web.parameters import number_or, query_with, whole_number
 from evidence.reader import presentation
 from evidence.reader.queries import records, runs, transcripts
 from evidence.store import queries as store
-from evidence.store.models import Item, Run
+from evidence.store.models import Item, Run, StorageOperation
+from evidence.store.operations import faults
 from lanes.plans import queries as plans
 from lanes.plans.models import Plan
 from lanes.projects.models import Role
@@ -67,6 +68,7 @@ def plan_runs(request: HttpRequest, digest: str) -> HttpResponse:
 
 @require_safe
 @signed_in
+@faults.noted(StorageOperation.READ, clock=timezone.now)
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show one run: its transcript by page, the judges' rationale beside it, files and logs."""
     found = _readable_run(request, run_id)
@@ -103,6 +105,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 
 @require_safe
 @signed_in
+@faults.noted(StorageOperation.READ, clock=timezone.now)
 def turn(request: HttpRequest, run_id: int, number: int) -> HttpResponse:
     """Show one turn in full, however long it is."""
     found = _readable_run(request, run_id)
@@ -116,6 +119,7 @@ def turn(request: HttpRequest, run_id: int, number: int) -> HttpResponse:
 
 @require_safe
 @signed_in
+@faults.noted(StorageOperation.READ, clock=timezone.now)
 def item(request: HttpRequest, item_id: int) -> HttpResponse:
     """Show one piece of evidence as text, by page."""
     found = _readable_item(request, item_id)
@@ -127,6 +131,7 @@ def item(request: HttpRequest, item_id: int) -> HttpResponse:
 
 @require_safe
 @signed_in
+@faults.noted(StorageOperation.READ, clock=timezone.now)
 def item_file(request: HttpRequest, item_id: int) -> HttpResponse:
     """Send one piece of evidence as a download."""
     found = _readable_item(request, item_id)
@@ -135,6 +140,7 @@ def item_file(request: HttpRequest, item_id: int) -> HttpResponse:
 
 @require_safe
 @signed_in
+@faults.noted(StorageOperation.READ, clock=timezone.now)
 def lane(request: HttpRequest, digest: str, lane: str) -> HttpResponse:
     """Show one lane: its attempts, and of one of them what it checked, where it ran and its logs."""
     plan = _readable_plan(request, digest)
@@ -190,6 +196,7 @@ def quarantine(request: HttpRequest, digest: str) -> HttpResponse:
 
 @require_safe
 @signed_in
+@faults.noted(StorageOperation.READ, clock=timezone.now)
 def quarantine_file(request: HttpRequest, refusal_id: int) -> HttpResponse:
     """Send refused bytes as a download, to triagers and maintainers."""
     refusal = records.refusal_with_id(refusal_id)

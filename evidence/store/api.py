@@ -11,7 +11,8 @@ from rest_framework.views import APIView
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.messages import SealRequest
 from evalhub.web.errors import LengthRequiredError
-from evidence.store.operations import intake, sealing
+from evidence.store.models import StorageOperation
+from evidence.store.operations import faults, intake, sealing, uploads
 from lanes.plans import queries as plans_queries
 from lanes.projects.authentication import require_attempt
 
@@ -22,18 +23,20 @@ _SILENCE_SECONDS = 30
 class SegmentEndpoint(APIView):
     """`PUT /attempts/<id>/segments/<seq>`: hand over one segment of an attempt."""
 
+    @faults.noted(StorageOperation.RECEIVE, clock=timezone.now)
     def put(self, request: Request, attempt: str, seq: int) -> Response:
         require_attempt(request, attempt)
         length = _content_length(request)
-        _end_silent_upload(request)
-        received = intake.receive_segment(
-            plans_queries.attempt_with_key(attempt),
-            seq,
-            stream=_body(request),
-            length=length,
-            content_digest=request.headers.get("Content-Digest", ""),
-            at=timezone.now(),
-        )
+        with uploads.place_for_upload():
+            _end_silent_upload(request)
+            received = intake.receive_segment(
+                plans_queries.attempt_with_key(attempt),
+                seq,
+                stream=_body(request),
+                length=length,
+                content_digest=request.headers.get("Content-Digest", ""),
+                at=timezone.now(),
+            )
         return Response(
             received.receipt.model_dump(mode="json"), status=201 if received.is_new else 200
         )
@@ -42,6 +45,7 @@ class SegmentEndpoint(APIView):
 class SealEndpoint(APIView):
     """`POST /attempts/<id>/seal`: hear what is missing, and end the attempt if it is final."""
 
+    @faults.noted(StorageOperation.SEAL, clock=timezone.now)
     def post(self, request: Request, attempt: str) -> Response:
         require_attempt(request, attempt)
         answer = sealing.seal(

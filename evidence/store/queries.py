@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -34,7 +35,7 @@ from evidence.store.models import (
     Segment,
     StorageFault,
 )
-from evidence.store.storage import object_store
+from evidence.store.storage import ObjectMissingError, object_store
 from lanes.plans import queries as plans_queries
 from lanes.plans.models import Attempt, Lane, Plan
 
@@ -56,7 +57,10 @@ class EvidenceDamagedError(DomainError):
 
     status = 500
     code = "evidence-damaged"
-    fix = "Tell whoever runs this server: its object store has lost or changed bytes."
+    fix = (
+        "Tell whoever runs this server: its object store has lost or changed bytes, or is not the one "
+        "that they were put into (another bucket, a volume that is not mounted)."
+    )
 
 
 class LaneCoverage(NamedTuple):
@@ -153,11 +157,12 @@ def item_bytes(item: Item) -> bytes:
     Raises:
         EvidenceDamagedError: if the bytes are not those that were acknowledged.
     """
-    window = object_store().read_range(
-        item.segment.object_key,
-        offset=item.header_offset,
-        length=window_bytes(item.path, stored_bytes=item.stored_bytes),
-    )
+    with _kept(item.path):
+        window = object_store().read_range(
+            item.segment.object_key,
+            offset=item.header_offset,
+            length=window_bytes(item.path, stored_bytes=item.stored_bytes),
+        )
     try:
         data = member_in_window(
             window, item.path, stored_bytes=item.stored_bytes, size_bytes=item.size_bytes
@@ -169,6 +174,15 @@ def item_bytes(item: Item) -> bytes:
     return data
 
 
+@contextmanager
+def _kept(what: str) -> Iterator[None]:
+    """Read what a row vouches for: that it is absent is no wrong address, but a loss."""
+    try:
+        yield
+    except ObjectMissingError as error:
+        raise EvidenceDamagedError(f"{what} is not in the object store any more.") from error
+
+
 def refusals_of_plan(plan: Plan) -> QuerySet[Refusal]:
     """Return the plan's quarantine, newest first."""
     refusals = Refusal.objects.filter(plan=plan).select_related("attempt__lane")
@@ -176,8 +190,12 @@ def refusals_of_plan(plan: Plan) -> QuerySet[Refusal]:
 
 
 def refusal_bytes(refusal: Refusal) -> bytes:
-    """Return quarantined bytes; the stored form where they cannot be inflated."""
-    with object_store().open(refusal.object_key) as file:
+    """Return quarantined bytes; the stored form where they cannot be inflated.
+
+    Raises:
+        EvidenceDamagedError: if they are not there any more.
+    """
+    with _kept(refusal.path or "The segment"), object_store().open(refusal.object_key) as file:
         if not refusal.path:
             return file.read()
         for member in open_archive(file, limits=ArchiveLimits()).members:

@@ -3,35 +3,49 @@
 An object is written once, under a key that names its content, and `put` returns when it is durable.
 """
 
+import errno
 import io
-import logging
 import os
 import secrets
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, cast
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    ReadTimeoutError,
+)
 from django.conf import settings
 
 from evalhub.web.errors import DomainError, NotFoundError
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-
-logger = logging.getLogger(__name__)
+    from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef
 
 _INCOMING = ".incoming"
 _PROBE_FOLDER = ".probe"
 _CHUNK = 2**20
 # A downloaded object of a usual size stays in memory.
 _SPOOLED_BYTES = 4 * 2**20
+# A bucket that answers nothing holds a thread for two tries of these, not for minutes.
+_CONNECT_SECONDS = 3
+_ANSWER_SECONDS = 10
+_TRIES = 2
+# So many threads may read from a bucket at once, and the others wait so long for their turn: while
+# it is slow, the rest of the web server's threads stay free for what needs no objects.
+_READERS = max(settings.WEB_THREADS // 8, 1)
+_TURN_SECONDS = 1
 
 
 class StorageUnavailableError(DomainError):
@@ -41,6 +55,17 @@ class StorageUnavailableError(DomainError):
     code = "storage-unavailable"
     retry_after_seconds = 5
     fix = "Try the same again in a few seconds; what has a receipt is kept."
+
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What the system says when a disk, or somebody's share of it, is full."""
+
+
+class StorageFullError(StorageUnavailableError):
+    status = 507
+    code = "storage-full"
+    retry_after_seconds = 30
+    fix = "Whoever runs the server must make room; then try the same again. What has a receipt is kept."
 
 
 class ObjectMissingError(NotFoundError):
@@ -116,11 +141,11 @@ def probe() -> None:
         )
 
 
-def _checked(key: str) -> PurePosixPath:
+def _checked(key: str) -> str:
     parts = key.split("/")
     if "\\" in key or "\0" in key or {"", ".", "..", _INCOMING} & set(parts):
         raise ValueError(f"{key!r} is not a plain relative key")
-    return PurePosixPath(key)
+    return key
 
 
 class DirectoryStore:
@@ -135,7 +160,7 @@ class DirectoryStore:
 
     def put(self, key: str, source: BinaryIO) -> None:
         target = self._path(key)
-        try:
+        with _writing():
             self._make_folder(self.root / _INCOMING)
             self._make_folder(target.parent)
             part = self.root / _INCOMING / secrets.token_hex(12)
@@ -148,49 +173,50 @@ class DirectoryStore:
             finally:
                 part.unlink(missing_ok=True)
             _sync_folder(target.parent)
-        except OSError as error:
-            raise StorageUnavailableError(
-                f"The object store could not write: {error.strerror}."
-            ) from error
 
     def open(self, key: str) -> BinaryIO:
-        try:
+        with self._reading(key):
             return self._path(key).open("rb")
-        except FileNotFoundError:
-            raise _missing(key) from None
-        except OSError as error:
-            raise _unreadable(error) from error
 
     def read_range(self, key: str, *, offset: int, length: int) -> bytes:
-        with self.open(key) as file:
-            try:
-                file.seek(offset)
-                return file.read(length)
-            except OSError as error:
-                raise _unreadable(error) from error
+        with self._reading(key), self._path(key).open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
 
     def exists(self, key: str) -> bool:
-        return self._path(key).is_file()
+        with self._reading(key):
+            return self._path(key).is_file()
 
     def size(self, key: str) -> int:
-        try:
+        with self._reading(key):
             return self._path(key).stat().st_size
-        except FileNotFoundError:
-            raise _missing(key) from None
 
     def delete(self, key: str) -> None:
         path = self._path(key)
-        path.unlink(missing_ok=True)
-        if path.parent.is_dir():
-            _sync_folder(path.parent)
+        with _writing():
+            path.unlink(missing_ok=True)
+            if path.parent.is_dir():
+                _sync_folder(path.parent)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        found = (
-            path.relative_to(self.root).as_posix()
-            for path in self.root.rglob("*")
-            if path.is_file() and self.root / _INCOMING not in path.parents
-        )
+        with self._reading(prefix):
+            found = [
+                path.relative_to(self.root).as_posix()
+                for path in self.root.rglob("*")
+                if path.is_file() and self.root / _INCOMING not in path.parents
+            ]
         yield from sorted(key for key in found if key.startswith(prefix))
+
+    @contextmanager
+    def _reading(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise _missing(key) from None
+        except OSError as error:
+            raise StorageUnavailableError(
+                f"The object store could not be read: {error.strerror}."
+            ) from error
 
     def _path(self, key: str) -> Path:
         return self.root / _checked(key)
@@ -216,8 +242,16 @@ def _missing(key: str) -> ObjectMissingError:
     return ObjectMissingError(f"The object {key!r} is not in the object store.")
 
 
-def _unreadable(error: OSError) -> StorageUnavailableError:
-    return StorageUnavailableError(f"The object store could not be read: {error.strerror}.")
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            raise StorageFullError("The disk of the object store is full.") from error
+        raise StorageUnavailableError(
+            f"The object store could not write: {error.strerror}."
+        ) from error
 
 
 class S3Place(NamedTuple):
@@ -242,6 +276,7 @@ class S3Store:
     def __init__(self, place: S3Place) -> None:
         self.bucket = place.bucket
         self._endpoint_url = place.endpoint_url
+        self._turns = threading.BoundedSemaphore(_READERS)
         self._client: S3Client = boto3.client(
             "s3",
             endpoint_url=place.endpoint_url,
@@ -250,9 +285,10 @@ class S3Store:
             aws_secret_access_key=place.secret_access_key,
             config=Config(
                 signature_version="s3v4",
-                connect_timeout=5,
-                read_timeout=30,
-                retries={"max_attempts": 3, "mode": "standard"},
+                connect_timeout=_CONNECT_SECONDS,
+                read_timeout=_ANSWER_SECONDS,
+                retries={"total_max_attempts": _TRIES, "mode": "standard"},
+                max_pool_connections=settings.WEB_THREADS,
                 s3={"addressing_style": "path" if place.endpoint_url else "auto"},
             ),
         )
@@ -262,36 +298,26 @@ class S3Store:
         return f"the bucket {self.bucket!r} at {self._endpoint_url or 'AWS'}"
 
     def put(self, key: str, source: BinaryIO) -> None:
-        _checked(key)
-        try:
-            self._client.put_object(Bucket=self.bucket, Key=key, Body=source)
-        except (BotoCoreError, ClientError) as error:
-            raise _unavailable(error) from error
+        with _asking(key):
+            self._client.put_object(Bucket=self.bucket, Key=_checked(key), Body=source)
 
     def open(self, key: str) -> BinaryIO:
-        _checked(key)
-        try:
-            body = self._client.get_object(Bucket=self.bucket, Key=key)["Body"]
-            with closing(body), ExitStack() as on_failure:
-                file = tempfile.SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115 - the caller's
-                on_failure.callback(file.close)
+        with _asking(key), self._turn(), ExitStack() as on_failure:
+            # Nameless: whatever kills this process, nothing stays behind.
+            file = tempfile.SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115 - the caller's
+            on_failure.callback(file.close)
+            with closing(self._object(key)["Body"]) as body:
                 for chunk in body.iter_chunks(_CHUNK):
                     file.write(chunk)
-                on_failure.pop_all()
-        except (BotoCoreError, ClientError) as error:
-            raise _failure(error, key) from error
-        file.seek(0)
-        return cast(BinaryIO, file)
+            file.seek(0)
+            on_failure.pop_all()
+            return cast(BinaryIO, file)
 
     def read_range(self, key: str, *, offset: int, length: int) -> bytes:
-        _checked(key)
-        try:
-            answer = self._client.get_object(
-                Bucket=self.bucket, Key=key, Range=f"bytes={offset}-{offset + length - 1}"
-            )
-            return answer["Body"].read()
-        except (BotoCoreError, ClientError) as error:
-            raise _failure(error, key) from error
+        with _asking(key), self._turn():
+            span = f"bytes={offset}-{offset + length - 1}"
+            with closing(self._object(key, Range=span)["Body"]) as body:
+                return body.read()
 
     def exists(self, key: str) -> bool:
         try:
@@ -301,38 +327,59 @@ class S3Store:
         return True
 
     def size(self, key: str) -> int:
-        _checked(key)
-        try:
-            return self._client.head_object(Bucket=self.bucket, Key=key)["ContentLength"]
-        except (BotoCoreError, ClientError) as error:
-            raise _failure(error, key) from error
+        with _asking(key):
+            head = self._client.head_object(Bucket=self.bucket, Key=_checked(key))
+            return head["ContentLength"]
 
     def delete(self, key: str) -> None:
-        _checked(key)
-        try:
-            self._client.delete_object(Bucket=self.bucket, Key=key)
-        except (BotoCoreError, ClientError) as error:
-            raise _failure(error, key) from error
+        with _asking(key):
+            self._client.delete_object(Bucket=self.bucket, Key=_checked(key))
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         pages = self._client.get_paginator("list_objects_v2")
-        try:
+        with _asking(prefix):
             for page in pages.paginate(Bucket=self.bucket, Prefix=prefix):
                 for entry in page.get("Contents", []):
                     yield entry["Key"]
-        except (BotoCoreError, ClientError) as error:
-            raise _unavailable(error) from error
+
+    def _object(self, key: str, **part: Any) -> "GetObjectOutputTypeDef":
+        return self._client.get_object(Bucket=self.bucket, Key=_checked(key), **part)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        if not self._turns.acquire(timeout=_TURN_SECONDS):
+            raise StorageUnavailableError(
+                "The object store is slow, and others are waiting for it already."
+            )
+        try:
+            yield
+        finally:
+            self._turns.release()
 
 
-def _failure(error: BotoCoreError | ClientError, key: str) -> DomainError:
-    if isinstance(error, ClientError):
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        if status == 404 and error.response.get("Error", {}).get("Code") != "NoSuchBucket":
-            return _missing(key)
-    return _unavailable(error)
-
-
-def _unavailable(error: BotoCoreError | ClientError) -> StorageUnavailableError:
-    # The address of the store is the operator's to know, not the caller's.
-    logger.warning("object store failed: %s", error)
-    return StorageUnavailableError("The object store did not answer as it should.")
+@contextmanager
+def _asking(key: str) -> Iterator[None]:
+    """Say in our words what boto3 raises. The store's address is for the cause: not the caller's to know."""
+    try:
+        yield
+    except ClientError as error:
+        answer = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        code = error.response.get("Error", {}).get("Code", "")
+        if answer == 404 and code != "NoSuchBucket":
+            raise _missing(key) from None
+        raise StorageUnavailableError(
+            f"The object store refused with {answer} ({code or 'no code'})."
+        ) from error
+    except (ConnectTimeoutError, EndpointConnectionError) as error:
+        raise StorageUnavailableError("The object store cannot be reached.") from error
+    except ReadTimeoutError as error:
+        raise StorageUnavailableError(
+            f"The object store did not answer within {_ANSWER_SECONDS} seconds."
+        ) from error
+    except BotoCoreError as error:
+        raise StorageUnavailableError("The object store broke off in the middle.") from error
+    except OSError as error:
+        # Of the file that an object is read into, or sent from.
+        raise StorageUnavailableError(
+            f"The server's own disk failed beside the object store: {error.strerror}."
+        ) from error

@@ -1,12 +1,14 @@
 """Tasks: conclude, refresh, and the sweeps that find what a lost message left undone."""
 
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from evalhub.tasks.app import app
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
 from evalhub.tasks.sweeps import sweep
+from evidence.store.models import StorageOperation
+from evidence.store.operations import faults
 from evidence.store.storage import StorageUnavailableError
 from gates.checks import queries
 from gates.checks.operations import concluding, delivery
@@ -14,14 +16,16 @@ from gates.decisions import queries as decisions
 
 # One after the other, as GitHub asks for; the next sweep goes on.
 _DELIVERIES_PER_SWEEP = 50
+_DATABASE_AWAY = (OperationalError, InterfaceError)
 
 
 @app.task(
     name=TaskName.CONCLUDE_PLAN.value,
-    autoretry_for=(OperationalError, StorageUnavailableError),
+    autoretry_for=(*_DATABASE_AWAY, StorageUnavailableError),
     retry_backoff=1,
     max_retries=3,
 )
+@faults.noted(StorageOperation.CONCLUDE, clock=timezone.now)
 def conclude_plan(*, plan_id: int) -> None:
     """Conclude one plan and deliver its check. Safe to repeat."""
     concluding.conclude_plan(queries.plan_with_id(plan_id), at=timezone.now())
@@ -29,7 +33,7 @@ def conclude_plan(*, plan_id: int) -> None:
 
 @app.task(
     name=TaskName.REFRESH_CHECK.value,
-    autoretry_for=(OperationalError,),
+    autoretry_for=_DATABASE_AWAY,
     retry_backoff=1,
     max_retries=3,
 )

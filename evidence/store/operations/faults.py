@@ -8,6 +8,7 @@ from datetime import datetime
 from django.db import DatabaseError
 
 from evidence.store.models import StorageFault, StorageOperation
+from evidence.store.queries import EvidenceDamagedError
 from evidence.store.storage import StorageUnavailableError
 
 logger = logging.getLogger(__name__)
@@ -19,20 +20,23 @@ _LONGEST_SENTENCE = 500
 
 @contextmanager
 def noted(operation: StorageOperation, *, clock: Callable[[], datetime]) -> Iterator[None]:
-    """Note it if the object store fails in this block, and let the error go on.
+    """Note it if the object store fails or has lost something in this block; the error goes on.
 
     Around a whole request or task, never inside a transaction: what failed rolls back, the note is
     to stay. `clock` is asked only then. Also a decorator.
     """
     try:
         yield
-    except StorageUnavailableError as error:
+    except (StorageUnavailableError, EvidenceDamagedError) as error:
         note_fault(operation, error, at=clock())
         raise
 
 
 def note_fault(
-    operation: StorageOperation, error: StorageUnavailableError, *, at: datetime
+    operation: StorageOperation,
+    error: StorageUnavailableError | EvidenceDamagedError,
+    *,
+    at: datetime,
 ) -> None:
     """Write a fault down, unless the database is away too; the log has it in any case."""
     cause = f" ({error.__cause__})" if error.__cause__ is not None else ""

@@ -1,14 +1,11 @@
 """Receipts beside the segments: written before the answer, and by a sweep where that failed."""
 
-import logging
 from datetime import datetime
 
 from evalhub.protocol.segments import Receipt
-from evidence.store.models import Segment
-from evidence.store.operations import objects
+from evidence.store.models import Segment, StorageOperation
+from evidence.store.operations import faults, objects
 from evidence.store.storage import StorageUnavailableError, object_store
-
-logger = logging.getLogger(__name__)
 
 _RECEIPTS_AT_ONCE = 500
 
@@ -27,7 +24,7 @@ def store_receipt(segment: Segment) -> None:
     try:
         objects.put_document(objects.receipt_key(segment.object_key), segment.receipt)
     except StorageUnavailableError as error:
-        logger.warning("receipt left to its sweep: %s: %s", segment.object_key, error)
+        faults.note_fault(StorageOperation.RECEIVE, error, at=segment.received_at)
 
 
 def sweep_receipts(*, at: datetime) -> int:
@@ -43,6 +40,6 @@ def sweep_receipts(*, at: datetime) -> int:
                 written += 1
             stored.append(segment.pk)
     except StorageUnavailableError as error:
-        logger.warning("receipts left to the next sweep: %s", error)
+        faults.note_fault(StorageOperation.SWEEP, error, at=at)
     Segment.objects.filter(pk__in=stored).update(receipt_stored_at=at)
     return written

@@ -2,6 +2,7 @@
 
 import hashlib
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,26 @@ from evalhub.web.errors import DomainError
 
 _CHUNK = 2**18
 _SHA256_BYTES = 32
+# A slow line, a busy database or a slow object store hold an upload's thread: the rest of the web
+# server's threads stay free for everything else.
+MOST_AT_ONCE = max(settings.WEB_THREADS * 3 // 4, 1)
+_places = threading.BoundedSemaphore(MOST_AT_ONCE)
+
+
+class UploadsBusyError(DomainError):
+    status = 503
+    code = "uploads-busy"
+    fix = "Send the same segment again in a moment."
+    retry_after_seconds = 1
+
+
+class UploadDiskError(DomainError):
+    """The server has no room to receive on its own disk, wherever objects lie in the end."""
+
+    status = 507
+    code = "upload-disk"
+    fix = "Whoever runs the server must make room; then send the same segment again."
+    retry_after_seconds = 30
 
 
 class SegmentTooLargeError(DomainError):
@@ -49,6 +70,21 @@ class Upload(NamedTuple):
 
 
 @contextmanager
+def place_for_upload() -> Iterator[None]:
+    """Bound how many uploads this process works on at once. Nobody waits: that would hold a thread too.
+
+    Raises:
+        UploadsBusyError: if as many are under way already.
+    """
+    if not _places.acquire(blocking=False):
+        raise UploadsBusyError(f"The server is busy with {MOST_AT_ONCE} uploads already.")
+    try:
+        yield
+    finally:
+        _places.release()
+
+
+@contextmanager
 def received_upload(stream: BinaryIO, *, length: int, content_digest: str) -> Iterator[Upload]:
     """Read `length` bytes of `stream` into a nameless file and check them against the claim.
 
@@ -57,6 +93,7 @@ def received_upload(stream: BinaryIO, *, length: int, content_digest: str) -> It
         ContentDigestError: if the header is absent or malformed.
         UploadIncompleteError: if the stream ends early.
         DigestMismatchError: if the bytes are others than the header says.
+        UploadDiskError: if there is no room for them.
     """
     claimed = _claimed_sha256(content_digest)
     if length > settings.SEGMENT_BYTES:
@@ -64,21 +101,44 @@ def received_upload(stream: BinaryIO, *, length: int, content_digest: str) -> It
             f"The segment has {length} bytes; at most {settings.SEGMENT_BYTES} are taken.",
             fix="Cut smaller segments: the limit was told when the attempt was opened.",
         )
-    folder = Path(settings.DATA_DIR)
-    folder.mkdir(parents=True, exist_ok=True)
-    # Nameless: whatever kills this process, no half upload stays behind.
-    with tempfile.TemporaryFile(dir=folder) as file:
+    with _nameless_file() as file:
         digest = hashlib.sha256()
         left = length
         while left and (chunk := _piece(stream, min(left, _CHUNK), left, length)):
             digest.update(chunk)
-            file.write(chunk)
+            _write_whole(file, chunk)
             left -= len(chunk)
         if digest.digest() != claimed:
             raise DigestMismatchError(
                 f"The body's SHA-256 is {digest.hexdigest()}, not {claimed.hex()} as Content-Digest says."
             )
-        yield Upload(cast(BinaryIO, file), Digest(f"sha256:{digest.hexdigest()}"), length)
+        yield Upload(file, Digest(f"sha256:{digest.hexdigest()}"), length)
+
+
+def _nameless_file() -> BinaryIO:
+    """Return a file without a name: whatever kills this process, no half upload stays behind."""
+    folder = Path(settings.DATA_DIR)
+    with _on_own_disk():
+        folder.mkdir(parents=True, exist_ok=True)
+        # Without a buffer: that the disk is full is told by the write that fills it.
+        return cast(BinaryIO, tempfile.TemporaryFile(dir=folder, buffering=0))
+
+
+def _write_whole(file: BinaryIO, data: bytes) -> None:
+    left = memoryview(data)
+    with _on_own_disk():
+        while left:
+            left = left[file.write(left) :]
+
+
+@contextmanager
+def _on_own_disk() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UploadDiskError(
+            f"The server cannot keep the upload on its own disk: {error.strerror}."
+        ) from error
 
 
 def _piece(stream: BinaryIO, size: int, left: int, length: int) -> bytes:

@@ -8,7 +8,7 @@ from evalhub.protocol.paths import ItemKind, run_folder
 from evalhub.web.errors import NotFoundError
 from evidence.store import queries
 from evidence.store.models import Item, Refusal
-from evidence.store.storage import ObjectMissingError, object_store
+from evidence.store.storage import object_store
 from tests.evidence.factories import (
     first_run_key,
     make_file,
@@ -211,7 +211,7 @@ def test_item_whose_object_is_gone_says_so() -> None:
     item = one_item()
     object_store().delete(item.segment.object_key)
 
-    with pytest.raises(ObjectMissingError, match="is not in the object store"):
+    with pytest.raises(queries.EvidenceDamagedError, match="is not in the object store any more"):
         queries.item_bytes(item)
 
 
