@@ -39,6 +39,7 @@ COMMANDS = {
     "runs": Command("runs", "list the runs of a plan"),
     "transcript": Command("transcript", "show the transcript of a run"),
     "baseline": Command("baseline", "adopt a plan as baseline, or list baselines"),
+    "schedule": Command("schedule", "say when a nightly is due, so that an absent one is told of"),
     "pool": Command("pool", "create or change a judge budget"),
     "simulator": Command("simulator", "serve a simulated world"),
 }

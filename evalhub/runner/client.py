@@ -113,6 +113,15 @@ class Store:
             self._put(f"/projects/{_project(project)}/pools/{quote(pool, safe='')}", document)
         )
 
+    def put_schedule(self, project: str, suite: str, document: bytes) -> JsonObject:
+        return self._json(self._put(_schedule(project, suite), document))
+
+    def schedules(self, project: str) -> JsonObject:
+        return self._json(self._request("GET", f"/projects/{_project(project)}/schedules"))
+
+    def remove_schedule(self, project: str, suite: str) -> None:
+        self._request("DELETE", _schedule(project, suite))
+
     def policy(self, project: str) -> JsonObject:
         return self._json(self._request("GET", f"/projects/{_project(project)}/policy"))
 
@@ -242,6 +251,10 @@ def _project(name: str) -> str:
     if name.count("/") != 1:
         raise InputError(f"The project was {name!r}; expected OWNER/NAME.")
     return quote(name)
+
+
+def _schedule(project: str, suite: str) -> str:
+    return f"/projects/{_project(project)}/schedules/{quote(suite, safe='')}"
 
 
 def _digest(text: str) -> str:

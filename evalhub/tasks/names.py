@@ -13,6 +13,7 @@ class TaskName(StrEnum):
     SWEEP_CONCLUSIONS = "gates.sweep_conclusions"
     SWEEP_CHECKS = "gates.sweep_checks"
     SWEEP_ATTEMPTS = "lanes.sweep_attempts"
+    SWEEP_SCHEDULES = "lanes.sweep_schedules"
     SWEEP_RECEIPTS = "evidence.sweep_receipts"
 
 
@@ -20,6 +21,7 @@ SWEEPS = (
     TaskName.SWEEP_CONCLUSIONS,
     TaskName.SWEEP_CHECKS,
     TaskName.SWEEP_ATTEMPTS,
+    TaskName.SWEEP_SCHEDULES,
     TaskName.SWEEP_RECEIPTS,
 )
 """Asked for by beat every few seconds: each finds what a lost message left undone.

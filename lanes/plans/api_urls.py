@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from lanes.plans.api import attempts, documents, plans
+from lanes.plans.api import attempts, documents, plans, schedules
 
 urlpatterns = [
     path(
@@ -14,6 +14,16 @@ urlpatterns = [
         "projects/<project:project>/policy",
         documents.PolicyEndpoint.as_view(),
         name="api-policy",
+    ),
+    path(
+        "projects/<project:project>/schedules",
+        schedules.SchedulesEndpoint.as_view(),
+        name="api-schedules",
+    ),
+    path(
+        "projects/<project:project>/schedules/<str:suite>",
+        schedules.ScheduleEndpoint.as_view(),
+        name="api-schedule",
     ),
     path("plans", plans.PlansEndpoint.as_view(), name="api-plans"),
     path("plans/<digest:digest>", plans.PlanEndpoint.as_view(), name="api-plan"),

@@ -1,4 +1,4 @@
-"""What should run: suites, policies, plans, their lanes and attempts."""
+"""What should run: suites, policies, plans, their lanes and attempts, and the nightlies to wait for."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -173,3 +173,45 @@ class Attempt(models.Model):
     @property
     def accepts_evidence(self) -> bool:
         return self.state in {AttemptState.OPEN, AttemptState.SILENT}
+
+
+class ExpectedSchedule(models.Model):
+    """A nightly that a project waits for: a plan of a suite with event `schedule`, each time it is due.
+
+    The columns from `judged_until` on are what the sweep knows of it.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="schedules")
+    suite_name = models.CharField(max_length=64)
+    cron = models.CharField(max_length=100)
+    timezone = models.CharField(max_length=64, help_text="A name of the IANA database.")
+    grace_minutes = models.PositiveIntegerField(
+        help_text="How long after its time a nightly may be registered."
+    )
+    is_paused = models.BooleanField(default=False)
+    created_at = models.DateTimeField()
+    judged_until = models.DateTimeField(
+        help_text="Each time that was due up to here was looked at, or is nobody's concern."
+    )
+    missed_since = models.DateTimeField(
+        null=True, help_text="The first of the due times in a row without a plan."
+    )
+    missed_count = models.PositiveIntegerField(default=0, help_text="How many they are.")
+    noticed_due_at = models.DateTimeField(
+        null=True, help_text="The due time of the newest notice about them."
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="schedule_once_per_suite", fields=["project", "suite_name"]
+            ),
+            models.CheckConstraint(
+                name="schedule_missed_since_when_missed",
+                condition=Q(missed_count=0, missed_since__isnull=True)
+                | Q(missed_count__gt=0, missed_since__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.suite_name} at {self.cron} {self.timezone}"

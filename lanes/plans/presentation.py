@@ -75,6 +75,24 @@ def lane_rows(plan: Plan, *, only: str | None = None) -> list[dict[str, object]]
     ]
 
 
+def schedule_row(state: queries.ScheduleState) -> dict[str, object]:
+    """Return a nightly that is waited for, and where it stands."""
+    schedule, seen = state.schedule, state.last_seen
+    return {
+        "suite": schedule.suite_name,
+        "cron": schedule.cron,
+        "timezone": schedule.timezone,
+        "grace_minutes": schedule.grace_minutes,
+        "paused": schedule.is_paused,
+        "last_due_at": _time(state.last_due_at),
+        "next_due_at": _time(state.next_due_at),
+        "last_seen_at": _time(seen.registered_at if seen is not None else None),
+        "last_seen_plan": seen.digest if seen is not None else None,
+        "missed": schedule.missed_count,
+        "missed_since": _time(schedule.missed_since),
+    }
+
+
 def _attempt_row(attempt: Attempt | None) -> dict[str, object] | None:
     if attempt is None:
         return None

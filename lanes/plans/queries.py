@@ -6,6 +6,7 @@ Plans come without their document, which may be megabytes; `plan_document` has i
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 
@@ -14,7 +15,16 @@ from evalhub.protocol.faults import parse_document
 from evalhub.protocol.policy import Policy
 from evalhub.protocol.suite import Suite
 from evalhub.web.errors import NotFoundError
-from lanes.plans.models import Attempt, AttemptState, Lane, Plan, PolicyVersion, SuiteVersion
+from lanes.plans.cron import read_timetable
+from lanes.plans.models import (
+    Attempt,
+    AttemptState,
+    ExpectedSchedule,
+    Lane,
+    Plan,
+    PolicyVersion,
+    SuiteVersion,
+)
 from lanes.projects.models import Project
 
 
@@ -139,6 +149,56 @@ def newest_attempts(plan: Plan) -> dict[str, Attempt | None]:
     newest: dict[str, Attempt | None] = {lane.name: None for lane in lanes_of(plan)}
     newest.update((attempt.lane.name, attempt) for attempt in attempts_of(plan))
     return newest
+
+
+class ScheduleState(NamedTuple):
+    """Where a nightly that is waited for stands; the due times are None while it is paused."""
+
+    schedule: ExpectedSchedule
+    last_due_at: datetime | None
+    next_due_at: datetime | None
+    last_seen: Plan | None
+
+
+def schedules_of(projects: Iterable[Project], *, suite_name: str = "") -> list[ExpectedSchedule]:
+    """Return the nightlies that some projects wait for, by project and suite."""
+    schedules = ExpectedSchedule.objects.filter(project__in=projects).select_related("project")
+    if suite_name:
+        schedules = schedules.filter(suite_name=suite_name)
+    return list(schedules.order_by("project__name", "suite_name"))
+
+
+def schedule_of(project: Project, suite_name: str) -> ExpectedSchedule:
+    """Return the nightly that a project waits for.
+
+    Raises:
+        NotFoundError: if it waits for none of this suite.
+    """
+    schedule = ExpectedSchedule.objects.filter(project=project, suite_name=suite_name).first()
+    if schedule is None:
+        raise NotFoundError(f"Project {project.name} has no schedule of a suite {suite_name!r}.")
+    return schedule
+
+
+def watched_schedules() -> list[ExpectedSchedule]:
+    """Return every schedule that the sweep looks at."""
+    schedules = ExpectedSchedule.objects.filter(is_paused=False).select_related("project")
+    return list(schedules.order_by("pk"))
+
+
+def nightlies(project: Project, suite_name: str) -> QuerySet[Plan]:
+    """Return the plans of a suite that a scheduler asked for, oldest first."""
+    plans = _plans().filter(project=project, suite_name=suite_name, event="schedule")
+    return plans.order_by("registered_at", "pk")
+
+
+def schedule_state(schedule: ExpectedSchedule, *, at: datetime) -> ScheduleState:
+    """Return when a nightly was due, was seen, and is due next."""
+    seen = nightlies(schedule.project, schedule.suite_name).last()
+    if schedule.is_paused:
+        return ScheduleState(schedule, None, None, seen)
+    timetable = read_timetable(schedule.cron, schedule.timezone)
+    return ScheduleState(schedule, timetable.newest_until(at), timetable.next_after(at), seen)
 
 
 def _shown(digest: str) -> str:

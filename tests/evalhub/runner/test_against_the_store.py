@@ -169,3 +169,25 @@ def test_refusals_of_the_store_are_sentences(
         err = capsys.readouterr().err
         assert err.count("\n") == 1, err
         assert "token" in err
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_schedule_is_put_listed_and_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build(tmp_path, "ok1")
+    told(capsys)
+    project = ["--project", "acme/support-agent"]
+    put = ["schedule", "put", "support", *project, "--cron", "0 3 * * *"]
+
+    assert cli.main([*put, "--timezone", "Europe/Berlin"]) == 0
+    assert "of support with the event schedule is due next at 20" in told(capsys)
+    assert cli.main(["schedule", "list", *project]) == 0
+    assert "Europe/Berlin" in told(capsys)
+    assert cli.main([*put, "--paused", "--json"]) == 0
+    assert json.loads(told(capsys))["next_due_at"] is None
+    assert cli.main([*put, "--grace-minutes", "1440"]) == Exit.WRONG_INPUT
+    assert "expected at most 1435" in capsys.readouterr().err
+    assert cli.main(["schedule", "remove", "support", *project]) == 0
+    assert cli.main(["schedule", "list", *project]) == 0
+    assert "No nightly is waited for." in told(capsys)
