@@ -1,7 +1,7 @@
 # The reference simulator: one seeded payments world over HTTP, without the server.
 #
 #   docker build -f docker/simulator.Dockerfile -t evalhub-simulator:0.1.0 .
-ARG PYTHON_IMAGE=python:3.13-slim-trixie
+ARG PYTHON_IMAGE=python:3.11-slim-trixie
 
 FROM ${PYTHON_IMAGE} AS environment
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
