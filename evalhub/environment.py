@@ -3,6 +3,8 @@
 import os
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -57,3 +59,51 @@ def env_secret(name: str) -> str | None:
         raise ImproperlyConfigured(
             f"{name}_FILE is {path!r}, which cannot be read: {error.strerror}."
         ) from error
+
+
+class MailServer(NamedTuple):
+    """Where e-mail is handed over; without a host it is not."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    scheme: str
+
+
+_MAIL_PORTS = {"smtps": 465, "smtp+starttls": 587, "smtp": 25}
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+def env_mail_server(name: str) -> MailServer:
+    """Return the mail server that NAME (or the file that NAME_FILE names) describes.
+
+    Never repeats the value: it holds a password.
+    """
+    url = env_secret(name)
+    if url is None:
+        return MailServer("", 25, "", "", "smtp")
+    try:
+        split = urlsplit(url)
+        port = split.port or _MAIL_PORTS[split.scheme]
+    except (ValueError, KeyError):
+        raise ImproperlyConfigured(f"{name} {_MAIL_FORMS}.") from None
+    if not split.hostname or split.path.strip("/") or split.query or split.fragment:
+        raise ImproperlyConfigured(f"{name} {_MAIL_FORMS}.")
+    if split.scheme == "smtp" and split.password and split.hostname not in _LOOPBACK:
+        raise ImproperlyConfigured(
+            f"{name} would send its password in the clear; use smtps:// or smtp+starttls://."
+        )
+    return MailServer(
+        split.hostname,
+        port,
+        unquote(split.username or ""),
+        unquote(split.password or ""),
+        split.scheme,
+    )
+
+
+_MAIL_FORMS = (
+    "takes smtps://user:password@host, smtp+starttls://user:password@host or smtp://host, each with"
+    " or without :port; percent-encode what is special in the password"
+)

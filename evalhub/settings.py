@@ -192,7 +192,7 @@ GITHUB_TOKEN = env_secret("EVALHUB_GITHUB_TOKEN")
 _MAIL = env_mail_server("EVALHUB_EMAIL_URL")
 EMAIL_HOST, EMAIL_PORT = _MAIL.host, _MAIL.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _MAIL.user, _MAIL.password
-EMAIL_USE_SSL, EMAIL_USE_TLS = _MAIL.is_tls_from_start, _MAIL.is_tls_by_command
+EMAIL_USE_SSL, EMAIL_USE_TLS = _MAIL.scheme == "smtps", _MAIL.scheme == "smtp+starttls"
 EMAIL_TIMEOUT = 20
 DEFAULT_FROM_EMAIL = env_text("EVALHUB_EMAIL_FROM", "evalhub@localhost")
 WEBHOOK_HOSTS = env_list("EVALHUB_WEBHOOK_HOSTS", "")

@@ -1,0 +1,57 @@
+"""Settings from environment variables: each wrong one is named, none is repeated that may be a secret."""
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from evalhub.environment import MailServer, env_mail_server
+
+NAME = "EVALHUB_EMAIL_URL"
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("smtp://localhost", MailServer("localhost", 25, "", "", "smtp")),
+        ("smtp://mail.internal:2525/", MailServer("mail.internal", 2525, "", "", "smtp")),
+        ("smtps://u:p%40ss@mail.org", MailServer("mail.org", 465, "u", "p@ss", "smtps")),
+        (
+            "smtp+starttls://me%40org:a%2Fb@[::1]",
+            MailServer("::1", 587, "me@org", "a/b", "smtp+starttls"),
+        ),
+    ],
+)
+def test_mail_server_is_read_from_its_url(
+    monkeypatch: pytest.MonkeyPatch, url: str, server: MailServer
+) -> None:
+    monkeypatch.setenv(NAME, url)
+
+    assert env_mail_server(NAME) == server
+
+
+def test_without_a_url_there_is_no_mail_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(NAME, raising=False)
+
+    assert env_mail_server(NAME).host == ""
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mail.org:25",
+        "https://geheim@mail.org",
+        "smtp://",
+        "smtp://mail.org:port",
+        "smtp://mail.org/inbox",
+        "smtp://mail.org?tls=1",
+        "smtp://user:geheim@mail.org",
+    ],
+)
+def test_wrong_mail_server_is_refused_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv(NAME, url)
+
+    with pytest.raises(ImproperlyConfigured, match=NAME) as refused:
+        env_mail_server(NAME)
+
+    assert "geheim" not in str(refused.value)
