@@ -7,8 +7,8 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
-from django.db import OperationalError
-from django.http import Http404
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, UnreadablePostError
 
 # Nothing from rest_framework.views: it loads the authentication class, which raises these errors.
 from rest_framework import exceptions
@@ -78,6 +78,21 @@ class DatabaseUnavailableError(DomainError):
     retry_after_seconds = 5
 
 
+class DatabaseFullError(DatabaseUnavailableError):
+    status = 507
+    code = "database-full"
+    fix = "Whoever runs the server must make room; then send the same request again."
+    retry_after_seconds = 30
+
+
+class BodyIncompleteError(DomainError):
+    """Whoever sent the request stopped in the middle of its body, or was cut off."""
+
+    status = 408
+    code = "body-incomplete"
+    fix = "Send the same request again, without a pause in its body."
+
+
 def problem(error: DomainError) -> Problem:
     """Return the RFC 9457 body of an error; with a request's id where the log says more."""
     is_ours = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
@@ -122,7 +137,16 @@ def as_domain_error(error: Exception) -> DomainError | None:
         return _named(413, "too-large", "The body is larger than the server reads at once.")
     if isinstance(error, exceptions.APIException):
         return _of_rest_framework(error)
-    return _of_database(error) if isinstance(error, OperationalError) else None
+    return _of_connection(error)
+
+
+def _of_connection(error: Exception) -> DomainError | None:
+    """Return the error for what the caller's connection, or the one to the database, has come to."""
+    if isinstance(error, UnreadablePostError):
+        return BodyIncompleteError("The body of the request did not arrive whole in time.")
+    if isinstance(error, OperationalError | InterfaceError):
+        return _of_database(error)
+    return None
 
 
 def _of_rest_framework(error: exceptions.APIException) -> DomainError:
@@ -134,33 +158,48 @@ def _of_rest_framework(error: exceptions.APIException) -> DomainError:
     return domain
 
 
-def _of_database(error: OperationalError) -> DomainError | None:
-    if _passes(error):
-        # What the driver says names hosts and files: it is the operator's, not the caller's.
-        logger.warning("the database did not answer: %s", str(error).strip())
-        return DatabaseUnavailableError(
-            "The database did not take the request in time; nothing of it was kept."
+def _of_database(error: OperationalError | InterfaceError) -> DomainError | None:
+    if not _passes(error):
+        return None
+    # What the driver says names hosts and files: it is the operator's, not the caller's.
+    logger.warning("the database did not answer: %s", str(error).strip())
+    if _is_for_room(error):
+        return DatabaseFullError(
+            "The disk of the database is full; nothing of the request was kept."
         )
-    return None
+    return DatabaseUnavailableError(
+        "The database did not take the request in time; nothing of it was kept."
+    )
 
 
-# SQLite calls every failure operational, an absent table too; these are busy or out of reach.
+# SQLite calls every failure operational, an absent table too; these are busy, full or out of reach.
 _PASSING_SQLITE = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_READONLY,
 }
+_POSTGRES_DISK_FULL = "53100"
 
 
-def _passes(error: OperationalError) -> bool:
-    """Return whether the same request may succeed later; PostgreSQL has no others of this class."""
+def _passes(error: OperationalError | InterfaceError) -> bool:
+    """Return whether the same request may succeed later; PostgreSQL has no others of these classes."""
+    cause = error.__cause__
+    return not isinstance(cause, sqlite3.Error) or _sqlite_code(cause) in _PASSING_SQLITE
+
+
+def _is_for_room(error: OperationalError | InterfaceError) -> bool:
     cause = error.__cause__
     if isinstance(cause, sqlite3.Error):
-        # The upper bytes say more of the same code.
-        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _PASSING_SQLITE
-    return True
+        return _sqlite_code(cause) == sqlite3.SQLITE_FULL
+    return getattr(cause, "sqlstate", None) == _POSTGRES_DISK_FULL
+
+
+def _sqlite_code(error: sqlite3.Error) -> int:
+    # The upper bytes say more of the same code.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _field_fault(fault: Fault | FieldFault) -> FieldFault:

@@ -1,18 +1,21 @@
 """Answers that belong to no room: health, and errors outside a view."""
 
 import logging
+import sys
 
-from django.db import OperationalError, connection
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
+from evalhub.protocol.messages import Problem
 from evalhub.tasks import trail
 from evalhub.web.errors import (
     DatabaseUnavailableError,
     DomainError,
     ForbiddenError,
     NotFoundError,
+    as_domain_error,
     problem,
 )
 
@@ -52,13 +55,22 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer a fault of ours without a traceback; the log has it."""
+    """Answer a fault of ours without a traceback; the log has it.
+
+    What was foreseen ends here too where it is raised outside a view, by a session that is saved.
+    """
+    raised = sys.exception()
+    foreseen = as_domain_error(raised) if isinstance(raised, Exception) else None
+    return error_response(request, foreseen or _unforeseen())
+
+
+def _unforeseen() -> DomainError:
     error = DomainError(
         "The server failed on this request; its log has the details.",
         fix=f"Try again; if it happens again, tell whoever runs this server{_quoting_request()}.",
     )
     error.status, error.code = 500, "server-error"
-    return error_response(request, error)
+    return error
 
 
 def _quoting_request() -> str:
@@ -90,7 +102,14 @@ def _rendered(request: HttpRequest, error: DomainError) -> HttpResponse:
         response = HttpResponse(note, status=error.status)
         response["HX-Retarget"], response["HX-Reswap"] = "#alert", "innerHTML"
         return response
+    return HttpResponse(_page(request, error, body), status=error.status)
+
+
+def _page(request: HttpRequest, error: DomainError, body: Problem) -> str:
+    if not isinstance(error, DatabaseUnavailableError):
+        try:
+            return render_to_string("error.html", {"problem": body}, request=request)
+        except (DatabaseError, InterfaceError) as unreadable:
+            logger.warning("error page made without its frame: %s", unreadable)
     # With the request, the page asks the database who is signed in.
-    asks = None if isinstance(error, DatabaseUnavailableError) else request
-    page = render_to_string("error.html", {"problem": body}, request=asks)
-    return HttpResponse(page, status=error.status)
+    return render_to_string("error.html", {"problem": body})

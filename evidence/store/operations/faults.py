@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 
 from evidence.store.models import StorageFault, StorageOperation
 from evidence.store.queries import EvidenceDamagedError
@@ -47,5 +47,5 @@ def note_fault(
             at=at, operation=operation, sentence=sentence[:_LONGEST_SENTENCE]
         )
         StorageFault.objects.filter(pk__lte=fault.pk - MOST_KEPT).delete()
-    except DatabaseError as refused:
+    except (DatabaseError, InterfaceError) as refused:
         logger.warning("a fault of the object store could not be noted: %s", refused)

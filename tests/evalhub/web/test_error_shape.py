@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 from django.test import Client
+from pytest_django import Settings
 
 from evalhub.protocol.messages import Problem
 from evalhub.web.errors import DatabaseUnavailableError, as_domain_error
@@ -24,6 +25,9 @@ STATUSES = {
     "unforeseen": 500,
     "forbidden": 403,
     "unreachable": 503,
+    "disconnected": 503,
+    "full": 507,
+    "cut": 408,
     "suspicious": 400,
 }
 
@@ -102,6 +106,25 @@ def test_page_without_a_database_does_not_ask_who_is_signed_in(
         response = client.get("/failing/unreachable")
 
     assert response.status_code == 503
+
+
+@pytest.mark.parametrize("path", ["/api/v1/failing/unreachable", "/healthz"])
+def test_database_that_goes_after_the_view_is_told_all_the_same(
+    client: Client, settings: Settings, path: str
+) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.evalhub.web.urls.FailingMiddleware"]
+
+    response = client.get(path)
+
+    assert (response.status_code, response["Retry-After"]) == (503, "5")
+    assert b"nothing of it was kept" in response.content
+
+
+def test_disk_of_the_database_that_is_full_is_told(client: Client) -> None:
+    response = client.get("/failing/full")
+
+    assert b"The disk of the database is full" in response.content
+    assert response["Retry-After"] == "30"
 
 
 def test_locked_database_passes_and_an_absent_table_is_a_fault_of_ours(tmp_path: Path) -> None:
