@@ -8,6 +8,7 @@ from django.db import transaction
 from evalhub.protocol.scalars import rfc3339
 from gates.decisions.models import Conclusion
 from gates.decisions.operations.judgment import Judgment, judgment
+from gates.decisions.operations.nightly import tell_of_nightly
 from gates.decisions.operations.sentences import lines_of, title_of
 from gates.verdicts.operations import baselines as baseline_operations
 from gates.verdicts.operations import records as record_operations
@@ -84,6 +85,7 @@ def store_conclusion(
         )
         conclusion.records.set(records)
         baseline_operations.follow_with_rolling_baseline(evaluation, at=at)
+        tell_of_nightly(conclusion, at=at)
         if also is not None:
             also(conclusion)
     return conclusion
