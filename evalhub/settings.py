@@ -69,6 +69,7 @@ INSTALLED_APPS = [
     "evalhub.tasks",
     "evalhub.web",
     "evalhub.supervisor",
+    "evalhub.backup",
     "evalhub.demo",
     "evalhub.growth",
     "lanes.projects",
@@ -129,6 +130,7 @@ _SQLITE = {
     },
 }
 DATABASE_URL = env_secret("DATABASE_URL")
+POSTGRES_BIN = env_text("EVALHUB_POSTGRES_BIN", "") or None
 DATABASES = {
     "default": dj_database_url.parse(DATABASE_URL, conn_max_age=600, conn_health_checks=True)
     if DATABASE_URL
