@@ -7,7 +7,8 @@ from rest_framework.views import APIView
 
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.messages import PoolRequest
-from lanes.budget import operations, queries
+from lanes.budget import queries
+from lanes.budget.operations import money
 from lanes.projects.authentication import require_scope
 from lanes.projects.models import Scope
 from lanes.projects.queries import actors
@@ -19,7 +20,7 @@ class PoolEndpoint(APIView):
     def put(self, request: Request, project: str, name: str) -> Response:
         token = require_scope(request, Scope.PROJECT_ADMIN, project=project)
         wanted = parse_document(PoolRequest, request.body)
-        pool, created = operations.put_pool(
+        pool, created = money.put_pool(
             token.project,
             name,
             credential_fingerprint=wanted.credential_fingerprint,

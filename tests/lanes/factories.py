@@ -14,8 +14,8 @@ from django.contrib.auth.models import User
 
 from evalhub.protocol.canonical import bytes_digest, document_digest
 from evalhub.protocol.scalars import rfc3339
-from lanes.budget import operations as budget_operations
 from lanes.budget.models import Pool
+from lanes.budget.operations import money as budget_operations
 from lanes.plans import queries
 from lanes.plans.models import Attempt, Plan, PolicyVersion, SuiteVersion
 from lanes.plans.operations import attempts, documents, registration

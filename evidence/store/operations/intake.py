@@ -20,8 +20,8 @@ from evidence.store.operations.reading import (
 )
 from evidence.store.operations.uploads import Upload, received_upload
 from evidence.store.storage import object_store
-from lanes.budget import operations as budget_operations
-from lanes.budget.operations import SettledCall, UnreadableCost
+from lanes.budget.operations import money as budget_operations
+from lanes.budget.operations.money import SettledCall, UnreadableCost
 from lanes.plans.models import Attempt
 from lanes.plans.operations import attempts as attempts_operations
 from lanes.plans.operations import lifecycle as lifecycle_operations

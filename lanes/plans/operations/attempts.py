@@ -13,9 +13,9 @@ from evalhub.protocol.messages import Heartbeat, HeartbeatAnswer
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
 from evalhub.web.errors import DomainError
-from lanes.budget import operations as budget_operations
 from lanes.budget import queries as budget_queries
 from lanes.budget.models import SubAllocation
+from lanes.budget.operations import money as budget_operations
 from lanes.plans import queries
 from lanes.plans.models import Attempt, AttemptState, Lane, Plan, PlanState
 from lanes.plans.operations import lifecycle

@@ -7,7 +7,7 @@ from django.db.models import Case, F, PositiveIntegerField, Value, When
 
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
-from lanes.budget import operations as budget_operations
+from lanes.budget.operations import money as budget_operations
 from lanes.plans.models import Plan, PlanState
 from lanes.projects.operations import audit
 

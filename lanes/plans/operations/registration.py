@@ -14,8 +14,8 @@ from evalhub.protocol.registration import registration_refusals
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
 from evalhub.web.errors import DomainError, ForbiddenError
-from lanes.budget import operations as budget_operations
 from lanes.budget import queries as budget_queries
+from lanes.budget.operations import money as budget_operations
 from lanes.budget.queries import Shortfall, Want
 from lanes.plans import queries
 from lanes.plans.models import Lane, Plan, PolicyVersion

@@ -5,9 +5,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from lanes.budget import operations, queries
+from lanes.budget import queries
 from lanes.budget.models import LedgerEntry, Pool, SubAllocation
-from lanes.budget.operations import (
+from lanes.budget.operations import money
+from lanes.budget.operations.money import (
     BudgetExhaustedError,
     InvalidPoolError,
     PoolCannotCoverError,
@@ -49,13 +50,13 @@ def make_call(
 def reserve_all(
     pool: Pool, *, plan: str = PLAN, lane: str = "ordinary-1", amount: int = 1000
 ) -> None:
-    operations.reserve(pool.project, plan, [Want(pool.name, lane, amount)], at=NOW)
+    money.reserve(pool.project, plan, [Want(pool.name, lane, amount)], at=NOW)
 
 
 def test_put_pool_creates_and_changes() -> None:
     project = factories.make_project()
     pool = factories.make_pool(project, limit_microusd=10)
-    changed = operations.put_pool(
+    changed = money.put_pool(
         project, pool.name, credential_fingerprint=PLAN, limit_microusd=20, at=NOW, actor="user:ada"
     )
 
@@ -92,7 +93,7 @@ def test_reserve_gives_all_lanes_or_none() -> None:
     ]
 
     with pytest.raises(PoolCannotCoverError) as refusal:
-        operations.reserve(project, PLAN, wants, at=NOW)
+        money.reserve(project, PLAN, wants, at=NOW)
 
     assert refusal.value.shortfalls == [Shortfall("absent", None, 1), Shortfall("small", 10, 16)]
     assert "'small' has 10" in refusal.value.detail
@@ -120,8 +121,8 @@ def test_settling_the_same_call_again_changes_nothing() -> None:
     reserve_all(factories.make_pool(project))
     call = make_call(project, cost=70)
 
-    operations.settle([call, call], at=NOW)
-    operations.settle([call], at=NOW + timedelta(minutes=1))
+    money.settle([call, call], at=NOW)
+    money.settle([call], at=NOW + timedelta(minutes=1))
 
     assert LedgerEntry.objects.get().settled_at == NOW
     assert SubAllocation.objects.get().spent_microusd == 70
@@ -132,9 +133,9 @@ def test_settling_the_same_call_again_changes_nothing() -> None:
 def test_another_cost_of_the_same_call_is_a_conflict() -> None:
     project = factories.make_project()
     call = make_call(project, cost=70)
-    operations.settle([call], at=NOW)
-    operations.settle([call._replace(cost_microusd=90)], at=NOW)
-    operations.settle([call._replace(cost_microusd=95)], at=NOW)
+    money.settle([call], at=NOW)
+    money.settle([call._replace(cost_microusd=90)], at=NOW)
+    money.settle([call._replace(cost_microusd=95)], at=NOW)
 
     entry = LedgerEntry.objects.get()
     assert (entry.cost_microusd, entry.conflicting_microusd) == (70, 90)
@@ -144,16 +145,16 @@ def test_another_cost_of_the_same_call_is_a_conflict() -> None:
 def test_same_call_in_two_projects_is_two_calls() -> None:
     call = make_call(factories.make_project())
 
-    operations.settle([call, call._replace(project=factories.make_project())], at=NOW)
+    money.settle([call, call._replace(project=factories.make_project())], at=NOW)
 
     assert LedgerEntry.objects.count() == 2
 
 
 def test_unknown_cost_is_counted_and_never_free() -> None:
     project = factories.make_project()
-    operations.settle([make_call(project, cost=None), make_call(project, cost=5)], at=NOW)
+    money.settle([make_call(project, cost=None), make_call(project, cost=5)], at=NOW)
     note = UnreadableCost(project, PLAN, "ordinary-2", "att_0123456789", "runs/a/b/1/judge.1", 3)
-    operations.note_unknown_cost(note, at=NOW)
+    money.note_unknown_cost(note, at=NOW)
 
     spend = queries.spend_of_plan(PLAN)
     assert spend.by_lane == [
@@ -168,7 +169,7 @@ def test_many_calls_settle_in_pieces() -> None:
     project = factories.make_project()
     reserve_all(factories.make_pool(project))
 
-    operations.settle([make_call(project, cost=1) for _ in range(1201)], at=NOW)
+    money.settle([make_call(project, cost=1) for _ in range(1201)], at=NOW)
 
     assert SubAllocation.objects.get().spent_microusd == 1201
 
@@ -178,8 +179,8 @@ def test_sums_beyond_64_bits_are_added_up() -> None:
     reserve_all(pool)
     largest = 2**63 - 1
 
-    operations.settle([make_call(pool.project, cost=largest) for _ in range(3)], at=NOW)
-    operations.settle([make_call(pool.project, cost=7)], at=NOW)
+    money.settle([make_call(pool.project, cost=largest) for _ in range(3)], at=NOW)
+    money.settle([make_call(pool.project, cost=7)], at=NOW)
 
     spend = queries.spend_of_plan(PLAN)
     assert (spend.spent_microusd, spend.calls) == (3 * largest + 7, 4)
@@ -206,9 +207,7 @@ def test_uploads_of_a_lane_at_once_add_up() -> None:
 
     outcomes = at_once(
         [
-            lambda: operations.settle(
-                [shared, *(make_call(project, cost=1) for _ in range(50))], at=NOW
-            )
+            lambda: money.settle([shared, *(make_call(project, cost=1) for _ in range(50))], at=NOW)
             for _ in range(4)
         ]
     )
@@ -222,7 +221,7 @@ def test_extend_takes_from_the_pool() -> None:
     pool = factories.make_pool(factories.make_project(), limit_microusd=1500)
     reserve_all(pool)
 
-    assert operations.extend(PLAN, "ordinary-1", microusd=500).limit_microusd == 1500
+    assert money.extend(PLAN, "ordinary-1", microusd=500).limit_microusd == 1500
     assert queries.pool_left(pool) == 0
 
 
@@ -231,38 +230,38 @@ def test_extend_beyond_the_pool_says_what_is_left() -> None:
     reserve_all(pool)
 
     with pytest.raises(BudgetExhaustedError, match="500 micro-US-dollars left; 501"):
-        operations.extend(PLAN, "ordinary-1", microusd=501)
+        money.extend(PLAN, "ordinary-1", microusd=501)
 
     assert SubAllocation.objects.get().limit_microusd == 1000
 
 
 def test_extend_without_judge_money_is_refused() -> None:
     with pytest.raises(BudgetExhaustedError, match="without judge money"):
-        operations.extend(PLAN, "ordinary-1", microusd=1)
+        money.extend(PLAN, "ordinary-1", microusd=1)
 
 
 def test_release_returns_what_was_not_spent() -> None:
     project = factories.make_project()
     pool = factories.make_pool(project, limit_microusd=1000)
     reserve_all(pool)
-    operations.settle([make_call(project, cost=300)], at=NOW)
+    money.settle([make_call(project, cost=300)], at=NOW)
 
-    operations.release(PLAN, at=NOW)
+    money.release(PLAN, at=NOW)
 
     assert queries.pool_left(pool) == 700
     with pytest.raises(BudgetExhaustedError):
-        operations.extend(PLAN, "ordinary-1", microusd=1)
+        money.extend(PLAN, "ordinary-1", microusd=1)
 
 
 def test_reopening_reaches_no_further_than_the_pool() -> None:
     project = factories.make_project()
     pool = factories.make_pool(project, limit_microusd=1000)
     reserve_all(pool)
-    operations.settle([make_call(project, cost=300)], at=NOW)
-    operations.release(PLAN, at=NOW)
+    money.settle([make_call(project, cost=300)], at=NOW)
+    money.release(PLAN, at=NOW)
     reserve_all(pool, plan=OTHER_PLAN, amount=500)
 
-    operations.reopen(PLAN, "ordinary-1")
+    money.reopen(PLAN, "ordinary-1")
 
     allocation = SubAllocation.objects.get(plan=PLAN)
     assert (allocation.limit_microusd, allocation.released_at) == (500, None)
@@ -274,6 +273,6 @@ def test_overspent_lane_binds_what_it_spent() -> None:
     pool = factories.make_pool(project, limit_microusd=1000)
     reserve_all(pool, amount=100)
 
-    operations.settle([make_call(project, cost=300)], at=NOW)
+    money.settle([make_call(project, cost=300)], at=NOW)
 
     assert queries.pool_left(pool) == 700

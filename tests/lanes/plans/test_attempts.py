@@ -7,8 +7,8 @@ from django.conf import settings
 
 from evalhub.protocol.messages import Heartbeat
 from evalhub.web.errors import NotFoundError
-from lanes.budget import operations as budget_operations
 from lanes.budget.models import SubAllocation
+from lanes.budget.operations import money as budget_operations
 from lanes.plans import queries, tasks
 from lanes.plans.models import Attempt, AttemptState, Plan, PlanState
 from lanes.plans.operations import attempts, lifecycle

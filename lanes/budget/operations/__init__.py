@@ -1,0 +1,1 @@
+"""Writes of this room: one module for each use case."""
