@@ -22,7 +22,7 @@ from evalhub.protocol.faults import parse_document
 from evalhub.protocol.paths import ItemKind
 from evalhub.protocol.plan import PlannedLane, RunKey
 from evalhub.protocol.records import AGENT_FAULTS, MEASURED, LaneEnvironment
-from evalhub.protocol.segments import SegmentDigest
+from evalhub.protocol.segments import Category, SegmentDigest
 from evalhub.protocol.zip_structure import ArchiveError, ArchiveLimits
 from evalhub.web.errors import DomainError, NotFoundError
 from evidence.store.models import (
@@ -362,6 +362,18 @@ def refusal_counts(plan: Plan) -> dict[str, int]:
     """Return how many items of a plan were refused, by category."""
     counts = Refusal.objects.filter(plan=plan).values_list("category").annotate(count=Count("pk"))
     return dict(counts.order_by("category"))
+
+
+def recent_refusal_counts(since: datetime, *, most: int) -> dict[str, int]:
+    """Return how many items were refused from `since` on, by category.
+
+    Of all plans, so only the newest `most` are looked at: the time has no index of its own.
+    """
+    newest = Refusal.objects.order_by("-pk").values_list("category", "refused_at")[:most]
+    counts = dict.fromkeys((str(c) for c in Category if c is not Category.MISSING), 0)
+    for category, refused_at in newest:
+        counts[category] += refused_at >= since
+    return counts
 
 
 def storage_faults_since(at: datetime) -> QuerySet[StorageFault]:

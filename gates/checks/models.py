@@ -35,6 +35,9 @@ class Check(models.Model):
     claimed_until = models.DateTimeField(null=True, help_text="One sender at a time.")
     last_error = models.TextField(default="")
     desired_at = models.DateTimeField(help_text="When the desired state last changed.")
+    undelivered_since = models.DateTimeField(
+        null=True, help_text="When it first changed past what GitHub has; null once delivered."
+    )
     looked_at = models.DateTimeField(help_text="When the commit's plans were last looked at.")
     delivered_at = models.DateTimeField(null=True)
 
@@ -44,7 +47,14 @@ class Check(models.Model):
                 name="check_once_per_commit", fields=["project", "suite_name", "head_sha"]
             )
         ]
-        indexes = [models.Index(name="check_due", fields=["next_attempt_at"])]
+        indexes = [
+            models.Index(name="check_due", fields=["next_attempt_at"]),
+            models.Index(
+                name="check_behind_at_github",
+                fields=["undelivered_since"],
+                condition=models.Q(sent_version__lt=models.F("desired_version")),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} on {self.head_sha[:12]}"

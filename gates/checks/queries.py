@@ -4,6 +4,7 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
+from django.db.models.functions import Coalesce
 
 from gates.checks.models import Check
 from lanes.plans.models import Plan, PlanState
@@ -76,8 +77,21 @@ def due_checks(*, at: datetime) -> QuerySet[Check]:
 
 
 def oldest_undelivered_at() -> datetime | None:
-    """Return since when GitHub lacks something; None if every check is delivered."""
-    found: datetime | None = Check.objects.filter(is_undelivered()).aggregate(
-        oldest=Min("desired_at")
-    )["oldest"]
-    return found
+    """Return since when GitHub has been behind on the check that waits longest; None if none waits.
+
+    Those that GitHub refused for good wait for a change and are counted by `refused_check_count`.
+    """
+    waiting = Check.objects.filter(is_undelivered()).exclude(_is_refused())
+    # Rows of before the column existed know only their last change.
+    since = Min(Coalesce("undelivered_since", "desired_at"))
+    oldest: datetime | None = waiting.aggregate(since=since)["since"]
+    return oldest
+
+
+def refused_check_count() -> int:
+    """Return how many checks GitHub does not take as they are: nobody tries again until they change."""
+    return Check.objects.filter(is_undelivered(), _is_refused()).count()
+
+
+def _is_refused() -> Q:
+    return Q(next_attempt_at__isnull=True) & ~Q(last_error__in=["", NO_CREDENTIALS])

@@ -85,6 +85,10 @@ class Plan(models.Model):
         default=0,
         help_text="The inputs_version that the newest conclusion saw; 0 before the first.",
     )
+    behind_since = models.DateTimeField(
+        null=True,
+        help_text="When the inputs first moved past the newest conclusion; null before they did.",
+    )
     registered_by = models.CharField(max_length=200)
     registered_at = models.DateTimeField()
     deadline_at = models.DateTimeField()

@@ -8,7 +8,19 @@ from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import (
+    Case,
+    Count,
+    DateTimeField,
+    Exists,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    When,
+)
+from django.db.models.functions import Coalesce
 
 from evalhub.protocol import plan as plan_documents
 from evalhub.protocol.faults import parse_document
@@ -22,6 +34,7 @@ from lanes.plans.models import (
     ExpectedSchedule,
     Lane,
     Plan,
+    PlanState,
     PolicyVersion,
     SuiteVersion,
 )
@@ -100,6 +113,42 @@ def plans_to_conclude(*, at: datetime) -> list[Plan]:
     plans = _plans().filter(concluded_version__lt=F("inputs_version"))
     finished = Q(closed_at__isnull=False) | Q(deadline_at__lte=at) | _all_sealed()
     return list(plans.filter(finished).order_by("deadline_at", "pk"))
+
+
+def unconcluded_since(*, at: datetime) -> datetime | None:
+    """Return since when a finished gate plan has been waiting to be concluded; None if none waits.
+
+    A plan waits from when it was finished, or from when its inputs moved after that.
+    """
+    ended = Attempt.objects.filter(lane__plan=OuterRef("pk"), ended_at__isnull=False)
+    newest_end = Subquery(ended.order_by("-ended_at").values("ended_at")[:1])
+    rows = _behind_inputs().filter(kind="gate")
+    rows = rows.annotate(
+        moved_at=Coalesce("behind_since", "concluded_at", "registered_at"),
+        sealed_at=Case(When(_all_sealed(), then=newest_end), output_field=DateTimeField()),
+    )
+    waits = []
+    for moved_at, *ends in rows.values_list("moved_at", "closed_at", "sealed_at", "deadline_at"):
+        passed = [end for end in ends if end is not None and end <= at]
+        if passed:
+            waits.append(max(moved_at, min(passed)))
+    return min(waits, default=None)
+
+
+def open_plan_counts() -> dict[PlanState, int]:
+    """Return how many plans are registered and how many run; those cancelled are not counted."""
+    rows = _open_plans().values_list("state").annotate(count=Count("pk"))
+    return {PlanState.REGISTERED: 0, PlanState.RUNNING: 0} | {
+        PlanState(state): count for state, count in rows
+    }
+
+
+def attempt_counts_of_open_plans() -> dict[AttemptState, int]:
+    """Return how many attempts are heard, and how many are silent, in the plans that run."""
+    accepting = [AttemptState.OPEN, AttemptState.SILENT]
+    attempts = Attempt.objects.filter(lane__plan__in=_open_plans(), state__in=accepting)
+    rows = attempts.values_list("state").annotate(count=Count("pk"))
+    return dict.fromkeys(accepting, 0) | {AttemptState(state): count for state, count in rows}
 
 
 def is_finished(plan: Plan, *, at: datetime) -> bool:
@@ -208,6 +257,17 @@ def _shown(digest: str) -> str:
 
 def _plans() -> QuerySet[Plan]:
     return Plan.objects.select_related("project", "policy").defer("document")
+
+
+def _behind_inputs() -> QuerySet[Plan]:
+    """Select the plans whose newest conclusion is behind their inputs: every open one is."""
+    return Plan.objects.filter(concluded_version__lt=F("inputs_version"))
+
+
+def _open_plans() -> QuerySet[Plan]:
+    # Through the index of those behind their inputs: states have none.
+    states = [PlanState.REGISTERED, PlanState.RUNNING]
+    return _behind_inputs().filter(state__in=states, cancelled_at__isnull=True)
 
 
 def _all_sealed() -> Q:

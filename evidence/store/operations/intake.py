@@ -156,7 +156,7 @@ def _recorded(
         rows.store_refusals(attempt, turned_away, segment=segment, object_key=object_key, at=at)
         _note_unknown(attempt, content.money, at=at)
         attempts_operations.touch_attempt(attempt, at=at)
-        lifecycle_operations.bump_inputs(attempt.lane.plan, late=bool(decided.fresh))
+        lifecycle_operations.bump_inputs(attempt.lane.plan, at=at, late=bool(decided.fresh))
     receipts.store_receipt(segment)
     return Received(receipt, is_new=True)
 
@@ -174,7 +174,7 @@ def _quarantine(
         rows.store_refusals(attempt, [item], segment=None, object_key=object_key, at=at)
         _note_unknown(attempt, error.money, at=at)
         attempts_operations.touch_attempt(attempt, at=at)
-        lifecycle_operations.bump_inputs(attempt.lane.plan, late=False)
+        lifecycle_operations.bump_inputs(attempt.lane.plan, at=at)
 
 
 def _locked(attempt: Attempt) -> Attempt:

@@ -165,6 +165,7 @@ def _record(check: Check, sent: Sent, *, at: datetime) -> None:
             github_id=sent.github_id,
             sent_version=check.desired_version,
             delivered_at=at,
+            undelivered_since=Case(is_newest, default=F("desired_at")),
             attempts=0,
             last_error="",
             claimed_until=None,

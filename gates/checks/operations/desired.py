@@ -176,6 +176,8 @@ def _write(check: Check, wanted: Wanted, *, at: datetime) -> None:
     if is_new or any(getattr(check, name) != value for name, value in shown.items()):
         for name, value in shown.items():
             setattr(check, name, value)
+        if check.is_delivered:
+            check.undelivered_since = at
         check.started_at = wanted.started_at
         check.completed_at = wanted.completed_at
         check.desired_version += 1
@@ -187,6 +189,6 @@ def _write(check: Check, wanted: Wanted, *, at: datetime) -> None:
         update_fields=[
             *shown,
             *("started_at", "completed_at", "looked_at"),
-            *("desired_version", "desired_at", "next_attempt_at"),
+            *("desired_version", "desired_at", "undelivered_since", "next_attempt_at"),
         ]
     )

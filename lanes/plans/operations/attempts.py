@@ -150,7 +150,7 @@ def seal_attempt(attempt: Attempt, *, at: datetime) -> bool:
     plan = attempt.lane.plan
     if has_changed:
         # First: the plan's row makes two last lanes wait for each other, so that one sees both.
-        lifecycle.bump_inputs(plan)
+        lifecycle.bump_inputs(plan, at=at)
         if queries.is_finished(plan, at=at):
             enqueue_on_commit(TaskName.CONCLUDE_PLAN, plan_id=plan.pk)
     return attempt.state == AttemptState.SEALED
@@ -187,6 +187,7 @@ def _run_again(plan: Plan, *, at: datetime) -> None:
     changed: dict[str, object] = {
         "state": PlanState.RUNNING,
         "inputs_version": F("inputs_version") + 1,
+        "behind_since": Coalesce("behind_since", at),
     }
     if row.state == PlanState.CONCLUDED:
         changed["generation"] = F("generation") + 1

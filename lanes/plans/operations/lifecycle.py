@@ -4,6 +4,7 @@ from datetime import datetime
 
 from django.db import transaction
 from django.db.models import Case, F, PositiveIntegerField, Value, When
+from django.db.models.functions import Coalesce
 
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
@@ -13,13 +14,16 @@ from lanes.projects.operations import audit
 
 
 @transaction.atomic
-def bump_inputs(plan: Plan, *, late: bool = False) -> None:
+def bump_inputs(plan: Plan, *, at: datetime, late: bool = False) -> None:
     """Note that something changed which can alter the plan's conclusion.
 
     To be called inside the transaction of the change. With `late`, for evidence that counts: a
     concluded plan runs again, in its next generation.
     """
-    inputs = {"inputs_version": F("inputs_version") + 1}
+    inputs = {
+        "inputs_version": F("inputs_version") + 1,
+        "behind_since": Coalesce("behind_since", at),
+    }
     if not late:
         Plan.objects.filter(pk=plan.pk).update(**inputs)
         return
@@ -38,7 +42,7 @@ def bump_inputs(plan: Plan, *, late: bool = False) -> None:
 def close_plan(plan: Plan, *, at: datetime, actor: str = audit.SYSTEM) -> None:
     """Have the plan decided now, with what is there. Closing it again asks once more."""
     if Plan.objects.filter(pk=plan.pk, closed_at__isnull=True).update(closed_at=at):
-        bump_inputs(plan)
+        bump_inputs(plan, at=at)
         audit.record_audit(
             plan.project, actor=actor, action="plan.close", subject=plan.digest, at=at
         )
@@ -56,7 +60,10 @@ def mark_concluded(plan: Plan, *, inputs_version: int, at: datetime) -> bool:
     budget_operations.hold(plan.digest)
     unmoved = Plan.objects.filter(pk=plan.pk, inputs_version=inputs_version)
     if not unmoved.update(
-        state=PlanState.CONCLUDED, concluded_at=at, concluded_version=inputs_version
+        state=PlanState.CONCLUDED,
+        concluded_at=at,
+        concluded_version=inputs_version,
+        behind_since=None,
     ):
         return False
     budget_operations.release(plan.digest, at=at)

@@ -1,5 +1,7 @@
 """Reads: coverage over attempts, rows for the gate, bytes that are compared with their digest."""
 
+from datetime import timedelta
+
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
@@ -20,7 +22,7 @@ from tests.evidence.factories import (
     send_members,
     send_segment,
 )
-from tests.lanes.factories import CHECK_FINGERPRINT, make_attempt, make_plan
+from tests.lanes.factories import CHECK_FINGERPRINT, NOW, make_attempt, make_plan
 
 pytestmark = pytest.mark.django_db
 
@@ -224,6 +226,17 @@ def test_quarantine_is_listed_newest_first_and_counted() -> None:
 
     assert rows[1] == first
     assert queries.refusal_counts(attempt.lane.plan) == {"malformed": 1, "unexpected": 1}
+
+
+def test_recent_refusals_are_counted_over_all_plans_up_to_a_bound() -> None:
+    make_refusal(make_attempt(), at=NOW - timedelta(minutes=61))
+    for minutes in (59, 1):
+        make_refusal(make_attempt(), at=NOW - timedelta(minutes=minutes))
+    since = NOW - timedelta(hours=1)
+
+    none = {"duplicate": 0, "unexpected": 0, "stale": 0, "malformed": 0, "incompatible": 0}
+    assert queries.recent_refusal_counts(since, most=100) == none | {"unexpected": 2}
+    assert queries.recent_refusal_counts(since, most=1) == none | {"unexpected": 1}
 
 
 def test_quarantined_item_that_left_its_segment_says_so() -> None:

@@ -369,3 +369,41 @@ def test_pause_grows_to_a_limit(attempts: int, identity: UUID) -> None:
 
     assert timedelta(seconds=base) <= pause <= timedelta(seconds=base * 1.5)
     assert pause == delivery.pause_before_next(identity, attempts=attempts)
+
+
+def test_check_is_behind_from_its_first_unsent_change_on(settings: Settings) -> None:
+    settings.GITHUB_TOKEN = None
+    plan = make_plan(make_checked_project())
+    desire_check(plan, at=NOW)
+    make_attempt(plan)
+    desire_check(plan, at=LATER)
+
+    assert queries.oldest_undelivered_at() == NOW
+
+
+def test_check_that_changed_while_it_was_sent_is_behind_from_that_change_on(
+    standin: GitHubStandIn,
+) -> None:
+    plan = make_plan(make_checked_project())
+    check = _delivered(make_check(plan))
+    make_attempt(plan)
+    desire_check(plan, at=LATER)
+    assert queries.oldest_undelivered_at() == LATER
+
+    check = _delivered(Check.objects.get(pk=check.pk))
+
+    assert (check.is_delivered, check.undelivered_since) == (True, None)
+
+
+def test_check_that_github_refuses_for_good_does_not_wait(settings: Settings) -> None:
+    _scripted(settings, make_check(), Answer(422, {"message": "No commit found"}))
+
+    assert queries.oldest_undelivered_at() is None
+    assert queries.refused_check_count() == 1
+
+
+def test_check_that_may_be_mended_waits(settings: Settings) -> None:
+    _scripted(settings, make_check(), Answer(403, {"message": "Resource not accessible"}))
+
+    assert queries.oldest_undelivered_at() == NOW
+    assert queries.refused_check_count() == 0

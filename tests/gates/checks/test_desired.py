@@ -70,7 +70,7 @@ def test_same_conclusion_decided_again_is_no_new_version() -> None:
     plan = make_plan(make_checked_project())
     conclude(plan, "success")
     before = make_check(plan)
-    lifecycle.bump_inputs(plan)
+    lifecycle.bump_inputs(plan, at=NOW)
     conclude(plan, "success", at=LATER)
 
     after = _refreshed(plan)
@@ -85,7 +85,7 @@ def test_late_evidence_reopens_the_check() -> None:
     conclude(plan, "success")
     make_check(plan)
     plan.refresh_from_db()
-    lifecycle.bump_inputs(plan, late=True)
+    lifecycle.bump_inputs(plan, at=NOW, late=True)
 
     check = _refreshed(plan)
 
@@ -263,7 +263,7 @@ class TestLaggingPlans:
         make_check(plan)
         assert list(queries.lagging_plans()) == []
 
-        lifecycle.bump_inputs(plan, late=True)
+        lifecycle.bump_inputs(plan, at=NOW, late=True)
 
         assert list(queries.lagging_plans()) == [plan]
 
@@ -283,6 +283,6 @@ class TestLaggingPlans:
         make_check(plan, at=LATER)
         assert list(queries.lagging_plans()) == []
 
-        lifecycle.bump_inputs(plan, late=True)
+        lifecycle.bump_inputs(plan, at=NOW, late=True)
 
         assert list(queries.lagging_plans()) == [plan]

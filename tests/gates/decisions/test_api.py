@@ -71,7 +71,7 @@ def test_undecided_plan_is_answered_with_its_state(client: Client) -> None:
 def test_plan_whose_inputs_moved_is_undecided_again(client: Client) -> None:
     plan = make_scored_plan(make_gated_project(), scenarios=FEW)
     concluded(plan)
-    bump_inputs(plan)
+    bump_inputs(plan, at=NOW)
 
     answer = get(client, plan, Scope.READ)
 
@@ -108,7 +108,7 @@ def test_conclusion_is_closed_to_tokens_of_other_projects(client: Client) -> Non
 def test_wait_answers_as_soon_as_there_is_a_conclusion(client: Client) -> None:
     plan = make_scored_plan(make_gated_project(), scenarios=FEW)
     run_lanes(plan, steady("candidate"))
-    bump_inputs(plan)
+    bump_inputs(plan, at=NOW)
 
     def decide() -> None:
         try:

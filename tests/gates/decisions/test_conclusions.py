@@ -137,7 +137,7 @@ def test_new_conclusion_on_equal_evidence_shares_the_records() -> None:
     project = make_gated_project()
     make_baseline(project)
     first = make_conclusion(project, steady("candidate"))
-    bump_inputs(first.plan)
+    bump_inputs(first.plan, at=NOW)
 
     second = conclude(first.plan, at=NOW + timedelta(minutes=5))
 
@@ -152,7 +152,7 @@ def test_plan_keeps_the_baseline_that_it_first_chose() -> None:
     old = make_baseline(project)
     first = make_conclusion(project, steady("candidate"))
     make_baseline(project, steady("newer"), sha="3" * 40)
-    bump_inputs(first.plan)
+    bump_inputs(first.plan, at=NOW)
 
     kept = conclude(first.plan, at=NOW)
     run_lanes(first.plan, steady("more evidence"), lanes=["ordinary-1"])
@@ -172,7 +172,7 @@ def test_conclude_calls_what_goes_with_it_and_rolls_back_together() -> None:
     plan = make_scored_plan(make_gated_project())
     close_plan(plan, at=NOW)
     Conclusion.objects.filter(plan=plan).delete()
-    bump_inputs(plan)
+    bump_inputs(plan, at=NOW)
 
     def fail(conclusion: Conclusion) -> None:
         raise RuntimeError(conclusion.conclusion)

@@ -36,7 +36,7 @@ def make_sealed_plan() -> Plan:
     """
     plan = make_scored_plan(make_gated_project(), scenarios=FEW, epochs=1)
     run_lanes(plan, steady("candidate"))
-    bump_inputs(plan)
+    bump_inputs(plan, at=NOW)
     plan.refresh_from_db()
     return plan
 
@@ -59,7 +59,7 @@ def test_conclude_stores_nothing_when_inputs_moved_meanwhile() -> None:
     evaluation = evaluate(plan)
     judged = judgment(evaluation.findings, [d.judged for d in evaluation.gating], protected=False)
     before = (Conclusion.objects.count(), DecisionRecord.objects.count())
-    in_thread(lambda: bump_inputs(plan))
+    in_thread(lambda: bump_inputs(plan, at=NOW))
 
     stored = store_conclusion(evaluation, judged, at=NOW, also=None)
 
@@ -77,7 +77,7 @@ def test_conclude_while_another_thread_moves_the_inputs_ends_on_the_newest() -> 
     def keep_moving() -> None:
         try:
             for _ in range(5):
-                bump_inputs(plan)
+                bump_inputs(plan, at=NOW)
                 stop.wait(0.05)
         finally:
             connection.close()

@@ -100,7 +100,7 @@ def test_concluded_plan_is_left_alone_until_its_inputs_move() -> None:
     conclude(plan)
     assert to_conclude() == []
 
-    lifecycle.bump_inputs(plan)
+    lifecycle.bump_inputs(plan, at=NOW)
 
     assert to_conclude() == [plan]
     plan.refresh_from_db()
@@ -112,8 +112,8 @@ def test_late_evidence_makes_a_concluded_plan_run_again() -> None:
     seal_all(plan)
     conclude(plan)
 
-    lifecycle.bump_inputs(plan, late=True)
-    lifecycle.bump_inputs(plan, late=True)
+    lifecycle.bump_inputs(plan, at=NOW, late=True)
+    lifecycle.bump_inputs(plan, at=NOW, late=True)
 
     before = plan.inputs_version
     plan.refresh_from_db()
@@ -125,7 +125,7 @@ def test_evidence_in_time_begins_no_generation() -> None:
     plan = factories.make_plan()
     factories.make_attempt(plan)
 
-    lifecycle.bump_inputs(plan, late=True)
+    lifecycle.bump_inputs(plan, at=NOW, late=True)
 
     plan.refresh_from_db()
     assert (plan.state, plan.generation) == (PlanState.RUNNING, 1)
@@ -136,7 +136,7 @@ def test_conclusion_on_inputs_that_moved_is_not_stored() -> None:
     pool = factories.make_pool(project, limit_microusd=2000)
     plan = factories.make_plan(project, lane={"pool": "judge-main", "budget_microusd": 1000})
     seen = plan.inputs_version
-    lifecycle.bump_inputs(plan)
+    lifecycle.bump_inputs(plan, at=NOW)
 
     assert not lifecycle.mark_concluded(plan, inputs_version=seen, at=LATER)
 
