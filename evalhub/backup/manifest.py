@@ -1,0 +1,130 @@
+"""What a backup says about itself: `manifest.json`, and the list of its objects."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+MANIFEST = "manifest.json"
+OBJECTS = "objects"
+_CHUNK = 2**20
+
+
+class BackupError(Exception):
+    """A backup cannot be made or restored; the message is the whole story."""
+
+
+class Listed(NamedTuple):
+    """An object of a backup."""
+
+    key: str
+    size_bytes: int
+    sha256: str
+
+
+class FilePart(BaseModel):
+    """A file of the backup, by its name in the folder."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    size_bytes: int
+    sha256: str
+
+
+class Manifest(BaseModel):
+    """Everything that a restored installation is compared with.
+
+    `rows` counts each table; `faults` are the objects of stored evidence that were absent or damaged
+    when the backup was made, with what was wrong.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    form: Literal["evalhub.backup/1"]
+    release: str
+    made_at: datetime
+    database_kind: Literal["sqlite", "postgresql"]
+    database: FilePart
+    migrations: list[tuple[str, str]]
+    rows: dict[str, int]
+    listing: FilePart
+    object_count: int
+    object_bytes: int
+    faults: dict[str, str]
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of the backup in `folder`.
+
+    Raises:
+        BackupError: if there is none, or none that this release understands.
+    """
+    try:
+        return Manifest.model_validate_json((folder / MANIFEST).read_bytes())
+    except FileNotFoundError:
+        raise BackupError(
+            f"{folder} holds no finished backup: {MANIFEST}, which is written last, is not there."
+        ) from None
+    except (OSError, ValidationError) as error:
+        raise BackupError(
+            f"{folder / MANIFEST} cannot be used ({_first_line(error)}): name another backup, or "
+            "another folder."
+        ) from error
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Put the manifest in place in one step: until then, the backup before it is the one."""
+    fresh = folder / f"{MANIFEST}.part"
+    write_durably(fresh, [manifest.model_dump_json(indent=1).encode() + b"\n"])
+    fresh.replace(folder / MANIFEST)
+    sync(folder)
+
+
+def write_listing(path: Path, entries: Iterable[Listed]) -> None:
+    """Write the list of objects, one JSON line for each."""
+    write_durably(path, (json.dumps(entry._asdict()).encode() + b"\n" for entry in entries))
+
+
+def read_listing(path: Path) -> Iterator[Listed]:
+    with path.open() as lines:
+        for line in lines:
+            yield Listed(**json.loads(line))
+
+
+def described_file(path: Path) -> FilePart:
+    return FilePart(name=path.name, size_bytes=path.stat().st_size, sha256=sha256_of(path))
+
+
+def sha256_of(path: Path) -> str:
+    """Return the digest of a file as everything here writes it."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def write_durably(path: Path, chunks: Iterable[bytes]) -> None:
+    with path.open("wb") as file:
+        file.writelines(chunks)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
