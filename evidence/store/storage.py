@@ -44,7 +44,7 @@ _ANSWER_SECONDS = 10
 _TRIES = 2
 # So many threads may read from a bucket at once, and the others wait so long for their turn: while
 # it is slow, the rest of the web server's threads stay free for what needs no objects.
-_READERS = max(settings.WEB_THREADS // 8, 1)
+MOST_READERS = max(settings.WEB_THREADS // 8, 1)
 _TURN_SECONDS = 1
 
 
@@ -99,7 +99,7 @@ class ObjectStore(Protocol):
         """Remove an object; a key that is not there is no error."""
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Yield the keys that begin with `prefix`, in order."""
+        """Yield the keys that begin with `prefix`; those of one folder come one after the other."""
 
 
 def object_store() -> ObjectStore:
@@ -114,6 +114,11 @@ def object_store() -> ObjectStore:
         )
         return _s3_store(place)
     return DirectoryStore(Path(settings.OBJECTS_DIR))
+
+
+def folder_of_objects() -> Path | None:
+    """Return where the objects lie on this machine; None where a bucket holds them."""
+    return None if settings.S3_BUCKET else Path(settings.OBJECTS_DIR)
 
 
 def probe() -> None:
@@ -200,12 +205,7 @@ class DirectoryStore:
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         with self._reading(prefix):
-            found = [
-                path.relative_to(self.root).as_posix()
-                for path in self.root.rglob("*")
-                if path.is_file() and self.root / _INCOMING not in path.parents
-            ]
-        yield from sorted(key for key in found if key.startswith(prefix))
+            yield from _keys_below(self.root, "", prefix)
 
     @contextmanager
     def _reading(self, key: str) -> Iterator[None]:
@@ -228,6 +228,23 @@ class DirectoryStore:
         folder.mkdir(exist_ok=True)
         # A file is not durable while the name of its folder is not.
         _sync_folder(folder.parent)
+
+
+def _keys_below(folder: Path, before: str, prefix: str) -> Iterator[str]:
+    """Yield keys in the order of their text; one folder at a time is held in memory."""
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(f"{e.name}/" if e.is_dir() else e.name for e in entries)
+    except FileNotFoundError:
+        # Nothing was ever put there, or it has just been deleted.
+        return
+    for name in names:
+        key = before + name
+        if not name.endswith("/"):
+            if key.startswith(prefix):
+                yield key
+        elif key != f"{_INCOMING}/" and (key.startswith(prefix) or prefix.startswith(key)):
+            yield from _keys_below(folder / name, key, prefix)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -276,7 +293,7 @@ class S3Store:
     def __init__(self, place: S3Place) -> None:
         self.bucket = place.bucket
         self._endpoint_url = place.endpoint_url
-        self._turns = threading.BoundedSemaphore(_READERS)
+        self._turns = threading.BoundedSemaphore(MOST_READERS)
         self._client: S3Client = boto3.client(
             "s3",
             endpoint_url=place.endpoint_url,

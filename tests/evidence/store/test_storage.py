@@ -3,6 +3,7 @@
 import io
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -92,12 +93,19 @@ def test_deleted_object_is_gone_and_may_be_deleted_again(store: ObjectStore) -> 
     assert not store.exists(KEY)
 
 
-def test_keys_are_listed_in_order_by_prefix(store: ObjectStore) -> None:
-    for key in ("b/2", "a/10", "a/1", "ab"):
+def test_keys_are_listed_folder_by_folder(store: ObjectStore) -> None:
+    keys = ["b/2", "a/10", "a/1", "ab", "a-b/c", "a.b", "a/é/z", "a/é/y", "a/è"]
+    for key in keys:
         store.put(key, io.BytesIO(b"text"))
 
-    assert list(store.keys()) == ["a/1", "a/10", "ab", "b/2"]
-    assert list(store.keys("a/")) == ["a/1", "a/10"]
+    listed = list(store.keys())
+
+    assert sorted(listed) == sorted(keys)
+    for folder in ("a/", "a/é/"):
+        inside = [key.startswith(folder) for key in listed]
+        assert sum(now and not before for before, now in pairwise([False, *inside])) == 1
+    assert list(store.keys("a/1")) == ["a/1", "a/10"]
+    assert list(store.keys("a/é/")) == ["a/é/y", "a/é/z"]
     assert list(store.keys("nothing")) == []
 
 
