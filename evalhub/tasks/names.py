@@ -14,6 +14,7 @@ class TaskName(StrEnum):
     SWEEP_CHECKS = "gates.sweep_checks"
     SWEEP_ATTEMPTS = "lanes.sweep_attempts"
     SWEEP_SCHEDULES = "lanes.sweep_schedules"
+    SWEEP_BUDGETS = "lanes.sweep_budgets"
     SWEEP_RECEIPTS = "evidence.sweep_receipts"
 
 
@@ -22,6 +23,7 @@ SWEEPS = (
     TaskName.SWEEP_CHECKS,
     TaskName.SWEEP_ATTEMPTS,
     TaskName.SWEEP_SCHEDULES,
+    TaskName.SWEEP_BUDGETS,
     TaskName.SWEEP_RECEIPTS,
 )
 """Asked for by beat every few seconds: each finds what a lost message left undone.

@@ -13,6 +13,9 @@ class Pool(models.Model):
     credential_fingerprint = models.CharField(max_length=71, null=True)  # noqa: DJ001 - null is "not told"
     limit_microusd = models.BigIntegerField()
     created_at = models.DateTimeField()
+    limit_set_at = models.DateTimeField(
+        null=True, help_text="When the limit was changed last; null: with the pool."
+    )
 
     class Meta:
         constraints = [
@@ -37,12 +40,22 @@ class SubAllocation(models.Model):
         default=0,
         help_text="Sum of the lane's ledger, kept in the transaction that settles a call.",
     )
+    weighed_microusd = models.BigIntegerField(
+        default=0, db_default=0, help_text="How much of what was spent the alerts have seen."
+    )
     opened_at = models.DateTimeField()
     released_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [
             models.UniqueConstraint(name="allocation_once_per_lane", fields=["plan", "lane"])
+        ]
+        indexes = [
+            models.Index(
+                name="allocation_to_weigh",
+                fields=["pool"],
+                condition=~models.Q(spent_microusd=models.F("weighed_microusd")),
+            )
         ]
 
     def __str__(self) -> str:

@@ -1,14 +1,30 @@
 """Reads: what a plan has spent, what a pool has left."""
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db.models import BigIntegerField, Case, Count, F, Q, Sum, When
+from django.db.models import (
+    BigIntegerField,
+    Case,
+    Count,
+    Exists,
+    F,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Sum,
+    When,
+)
 from django.db.models.functions import Greatest
 
 from lanes.budget.models import LedgerEntry, Pool, SubAllocation, UnknownCost
 from lanes.projects.models import Project
 
+_PACE_OVER = timedelta(days=7)
+# Of fewer days nobody can say what is usual.
+_SHORTEST_HISTORY = timedelta(days=3)
 # Of the two into which a sum is split.
 _HALF = 2**32
 
@@ -124,6 +140,67 @@ def shortfalls(project: Project, wants: Iterable[Want]) -> list[Shortfall]:
         if left is None or left < total:
             found.append(Shortfall(name, left, total))
     return found
+
+
+class PoolUse(NamedTuple):
+    """What became of a pool's limit: settled, held by lanes that still run, free."""
+
+    limit_microusd: int
+    spent_microusd: int
+    reserved_microusd: int
+    left_microusd: int
+    """What new plans can have; below 0 where more was given away than the limit is now."""
+
+
+class Pace(NamedTuple):
+    """How fast a pool is spent, over the days that there were."""
+
+    days: float
+    microusd_per_day: float
+
+
+def pools_to_weigh() -> list[Pool]:
+    """Return the pools of which more was spent than the alerts have seen."""
+    moved = Exists(unweighed_allocations().filter(pool=OuterRef("pk")))
+    return list(Pool.objects.filter(moved).select_related("project").order_by("pk"))
+
+
+def unweighed_allocations() -> QuerySet[SubAllocation]:
+    """Return the sub-allocations of which more was spent than the alerts have seen."""
+    return SubAllocation.objects.filter(~Q(spent_microusd=F("weighed_microusd")))
+
+
+def pool_use(pool: Pool) -> PoolUse:
+    """Return what became of a pool's limit. Calls of unknown cost are not in it."""
+    sums = SubAllocation.objects.filter(pool=pool).aggregate(**_halves("spent_microusd"))
+    spent, left = _whole(sums["high"], sums["low"]), pool_left(pool)
+    return PoolUse(pool.limit_microusd, spent, pool.limit_microusd - left - spent, left)
+
+
+def unknown_calls_of_pool(pool: Pool) -> int:
+    """Return how many judge calls of a pool's lanes have a cost that nobody knows."""
+    lane = SubAllocation.objects.filter(pool=pool, plan=OuterRef("plan"), lane=OuterRef("lane"))
+    null = LedgerEntry.objects.filter(
+        Exists(lane), project=pool.project_id, cost_microusd__isnull=True
+    )
+    unreadable = UnknownCost.objects.filter(Exists(lane), project=pool.project_id)
+    lines: int = unreadable.aggregate(lines=Sum("lines", default=0))["lines"]
+    return null.count() + lines
+
+
+def pace_of_pool(pool: Pool, *, at: datetime) -> Pace | None:
+    """Return how fast the plans of the last days spent a pool; None if there are too few days.
+
+    A plan's money counts on the day of its registration, so a lane that still runs counts in part.
+    """
+    allocations = SubAllocation.objects.filter(pool=pool)
+    first: datetime | None = allocations.aggregate(first=Min("opened_at"))["first"]
+    if first is None or at - first < _SHORTEST_HISTORY:
+        return None
+    length = min(at - first, _PACE_OVER)
+    sums = allocations.filter(opened_at__gte=at - length).aggregate(**_halves("spent_microusd"))
+    days = length / timedelta(days=1)
+    return Pace(days, _whole(sums["high"], sums["low"]) / days)
 
 
 class _Booked(NamedTuple):

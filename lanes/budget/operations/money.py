@@ -16,6 +16,7 @@ from evalhub.protocol.scalars import Name
 from evalhub.web.errors import DomainError
 from lanes.budget import queries
 from lanes.budget.models import LedgerEntry, Pool, SubAllocation, UnknownCost
+from lanes.budget.operations import alerts
 from lanes.budget.queries import Shortfall, Want
 from lanes.projects.models import Project
 from lanes.projects.operations import audit
@@ -92,6 +93,8 @@ def put_pool(
 ) -> StoredPool:
     """Create a pool or change it; what is already given away stays given.
 
+    With another limit its alerts begin anew.
+
     Raises:
         InvalidPoolError: if the name is not a name of the wire.
     """
@@ -102,19 +105,22 @@ def put_pool(
         raise InvalidPoolError(f"The pool's name was {name!r}; expected {expected}.") from None
     Project.objects.select_for_update(no_key=True).get(pk=project.pk)
     before = Pool.objects.filter(project=project, name=name).first()
+    is_new_limit = before is None or before.limit_microusd != limit_microusd
+    columns: dict[str, object] = {
+        "credential_fingerprint": credential_fingerprint,
+        "limit_microusd": limit_microusd,
+    }
+    if is_new_limit:
+        columns["limit_set_at"] = at
     pool, created = Pool.objects.update_or_create(
         project=project,
         name=name,
-        defaults={
-            "credential_fingerprint": credential_fingerprint,
-            "limit_microusd": limit_microusd,
-        },
-        create_defaults={
-            "credential_fingerprint": credential_fingerprint,
-            "limit_microusd": limit_microusd,
-            "created_at": at,
-        },
+        defaults=columns,
+        create_defaults={**columns, "created_at": at},
     )
+    if is_new_limit:
+        alerts.end_of_limit(pool, at=at)
+        alerts.weigh_pool(pool, at=at)
     audit.record_audit(
         project,
         actor=actor,
@@ -181,7 +187,7 @@ def note_unknown_cost(note: UnreadableCost, *, at: datetime) -> None:
 
 
 @transaction.atomic
-def extend(plan_digest: str, lane: str, *, microusd: int) -> SubAllocation:
+def extend(plan_digest: str, lane: str, *, microusd: int, at: datetime) -> SubAllocation:
     """Give a lane more money out of its pool.
 
     Raises:
@@ -203,13 +209,17 @@ def extend(plan_digest: str, lane: str, *, microusd: int) -> SubAllocation:
         )
     allocation.limit_microusd += microusd
     allocation.save(update_fields=["limit_microusd"])
+    alerts.end_of_shortage(plan_digest, at=at)
     return allocation
 
 
 @transaction.atomic
 def release(plan_digest: str, *, at: datetime) -> None:
     """Return what a concluded plan's lanes did not spend to their pools."""
-    SubAllocation.objects.filter(plan=plan_digest, released_at__isnull=True).update(released_at=at)
+    if SubAllocation.objects.filter(plan=plan_digest, released_at__isnull=True).update(
+        released_at=at
+    ):
+        alerts.end_of_shortage(plan_digest, at=at)
 
 
 @transaction.atomic

@@ -92,6 +92,8 @@ class BudgetEndpoint(APIView):
     def post(self, request: Request, key: str) -> Response:
         require_attempt(request, key)
         wanted = parse_document(BudgetRequest, request.body)
-        allocation = attempts.extend_budget(queries.attempt_with_key(key), microusd=wanted.microusd)
+        allocation = attempts.extend_budget(
+            queries.attempt_with_key(key), microusd=wanted.microusd, at=timezone.now()
+        )
         answer = BudgetAnswer(budget_microusd=allocation.limit_microusd)
         return Response(answer.model_dump(mode="json"))

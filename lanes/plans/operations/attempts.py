@@ -157,7 +157,7 @@ def seal_attempt(attempt: Attempt, *, at: datetime) -> bool:
 
 
 @transaction.atomic
-def extend_budget(attempt: Attempt, *, microusd: int) -> SubAllocation:
+def extend_budget(attempt: Attempt, *, microusd: int, at: datetime) -> SubAllocation:
     """Give the lane of a running attempt more judge money.
 
     Raises:
@@ -169,7 +169,7 @@ def extend_budget(attempt: Attempt, *, microusd: int) -> SubAllocation:
             f"Attempt {attempt.key} is {attempt.state.lower()} and gets no more judge money."
         )
     lane = attempt.lane
-    return budget_operations.extend(lane.plan.digest, lane.name, microusd=microusd)
+    return budget_operations.extend(lane.plan.digest, lane.name, microusd=microusd, at=at)
 
 
 def mark_silent_attempts(*, at: datetime) -> int:

@@ -221,7 +221,7 @@ def test_extend_takes_from_the_pool() -> None:
     pool = factories.make_pool(factories.make_project(), limit_microusd=1500)
     reserve_all(pool)
 
-    assert money.extend(PLAN, "ordinary-1", microusd=500).limit_microusd == 1500
+    assert money.extend(PLAN, "ordinary-1", microusd=500, at=NOW).limit_microusd == 1500
     assert queries.pool_left(pool) == 0
 
 
@@ -230,14 +230,14 @@ def test_extend_beyond_the_pool_says_what_is_left() -> None:
     reserve_all(pool)
 
     with pytest.raises(BudgetExhaustedError, match="500 micro-US-dollars left; 501"):
-        money.extend(PLAN, "ordinary-1", microusd=501)
+        money.extend(PLAN, "ordinary-1", microusd=501, at=NOW)
 
     assert SubAllocation.objects.get().limit_microusd == 1000
 
 
 def test_extend_without_judge_money_is_refused() -> None:
     with pytest.raises(BudgetExhaustedError, match="without judge money"):
-        money.extend(PLAN, "ordinary-1", microusd=1)
+        money.extend(PLAN, "ordinary-1", microusd=1, at=NOW)
 
 
 def test_release_returns_what_was_not_spent() -> None:
@@ -250,7 +250,7 @@ def test_release_returns_what_was_not_spent() -> None:
 
     assert queries.pool_left(pool) == 700
     with pytest.raises(BudgetExhaustedError):
-        money.extend(PLAN, "ordinary-1", microusd=1)
+        money.extend(PLAN, "ordinary-1", microusd=1, at=NOW)
 
 
 def test_reopening_reaches_no_further_than_the_pool() -> None:

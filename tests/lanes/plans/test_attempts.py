@@ -208,7 +208,7 @@ def test_spent_budget_stops_the_lane_until_it_is_extended() -> None:
     budget_operations.settle([make_call(project, cost=1000, plan=plan.digest)], at=NOW)
 
     assert reason_of(attempt) == "budget"
-    assert attempts.extend_budget(attempt, microusd=500).limit_microusd == 1500
+    assert attempts.extend_budget(attempt, microusd=500, at=NOW).limit_microusd == 1500
     assert reason_of(attempt) is None
 
 
@@ -217,7 +217,7 @@ def test_ended_attempt_gets_no_more_money() -> None:
     attempts.seal_attempt(attempt, at=LATER)
 
     with pytest.raises(AttemptEndedError, match="is sealed"):
-        attempts.extend_budget(attempt, microusd=1)
+        attempts.extend_budget(attempt, microusd=1, at=NOW)
 
 
 def test_sweep_marks_who_missed_three_heartbeats() -> None:
