@@ -137,6 +137,12 @@ DATABASES = {
     else _SQLITE
 }
 
+# None where the database is a server: then its disk and its file are no concern of this machine.
+DATABASE_FILE = (
+    Path(DATABASES["default"]["NAME"])
+    if DATABASES["default"]["ENGINE"].endswith("sqlite3")
+    else None
+)
 AUTH_PASSWORD_VALIDATORS = [
     {
         "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
@@ -201,6 +207,7 @@ WEBHOOK_HOSTS = env_list("EVALHUB_WEBHOOK_HOSTS", "")
 
 CELERY_BROKER_URL = env_secret("CELERY_BROKER_URL") or f"redis+socket://{DATA_DIR}/run/redis.sock"
 SWEEP_SECONDS = env_int("EVALHUB_SWEEP_SECONDS", 10, least=1)
+METRICS_TOKEN = env_secret("EVALHUB_METRICS_TOKEN")
 # Some sweeps may be missed; without any for this long nobody does the work, and pages say so.
 WORKER_SILENT_SECONDS = max(60, 6 * SWEEP_SECONDS)
 

@@ -41,6 +41,7 @@ match os.environ.get("EVALHUB_TEST_DATABASE", "sqlite"):
         # that pytest-xdist starts inherit it.
         if "EVALHUB_TEST_POSTGRES" not in os.environ:
             os.environ["EVALHUB_TEST_POSTGRES"] = tempfile.mkdtemp(prefix="evalhub-postgres-")
+        DATABASE_FILE = None
         DATABASES["default"] = {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": "evalhub",

@@ -24,6 +24,11 @@ def sweep_runs() -> list[SweepRun]:
     return [run for run in _signs_of_life() if run.name != INSTALLATION]
 
 
+def worker_heard_at() -> datetime | None:
+    """Return when any sweep was done last, or when this installation began if none ever was."""
+    return _heard_at(_signs_of_life())
+
+
 def worker_silence(at: datetime) -> timedelta | None:
     """Return for how long no sweep has been done, if that is longer than it may be; else None."""
     return worker_state(at).silent_for
@@ -36,8 +41,8 @@ def worker_state(at: datetime) -> WorkerState:
     """
     known = _signs_of_life()
     bound = timedelta(seconds=settings.WORKER_SILENT_SECONDS)
-    heard_at = max((run.finished_at for run in known if run.finished_at is not None), default=at)
-    silence = at - heard_at
+    heard_at = _heard_at(known)
+    silence = timedelta() if heard_at is None else at - heard_at
     return WorkerState(
         silent_for=silence if silence > bound else None,
         failing=[run for run in known if run.error and _has_waited(run, at=at, bound=bound)],
@@ -47,6 +52,10 @@ def worker_state(at: datetime) -> WorkerState:
 def _signs_of_life() -> list[SweepRun]:
     names = [INSTALLATION, *(name.value for name in SWEEPS)]
     return list(SweepRun.objects.filter(name__in=names).order_by("name"))
+
+
+def _heard_at(known: list[SweepRun]) -> datetime | None:
+    return max((run.finished_at for run in known if run.finished_at is not None), default=None)
 
 
 def _has_waited(run: SweepRun, *, at: datetime, bound: timedelta) -> bool:

@@ -34,6 +34,7 @@ from evidence.store.models import (
     Score,
     Segment,
     StorageFault,
+    StorageOperation,
 )
 from evidence.store.storage import ObjectMissingError, object_store
 from lanes.plans import queries as plans_queries
@@ -377,5 +378,11 @@ def recent_refusal_counts(since: datetime, *, most: int) -> dict[str, int]:
 
 
 def storage_faults_since(at: datetime) -> QuerySet[StorageFault]:
+def storage_fault_counts(since: datetime) -> dict[str, int]:
+    """Return how often the object store failed from `since` on, by what was being done."""
+    rows = storage_faults_since(since).order_by("operation").values_list("operation")
+    return dict.fromkeys(StorageOperation.values, 0) | dict(rows.annotate(count=Count("pk")))
+
+
     """Return the times that the object store failed from `at` on, newest first."""
     return StorageFault.objects.filter(at__gte=at).order_by("-pk")

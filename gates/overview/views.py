@@ -1,13 +1,17 @@
 """Pages that show several wings at once: all plans, one plan, and the way to a baseline's run."""
 
+import hmac
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
+from prometheus_client import exposition
+from prometheus_client.openmetrics import exposition as openmetrics
 
 from evalhub.protocol.plan import Plan as PlanDocument
 from evalhub.web.access import signed_in
@@ -17,7 +21,7 @@ from evidence.reader.queries import runs as reader
 from evidence.store import queries as store
 from gates.checks import queries as checks
 from gates.decisions import queries as decisions
-from gates.overview import presentation
+from gates.overview import metrics, presentation
 from gates.verdicts.queries import comparators
 from lanes.budget import queries as budget
 from lanes.plans import queries as plan_queries
@@ -176,6 +180,31 @@ def _baselines(
         for compared in comparators.comparators(plan, document, arm, adopted=adopted):
             if compared.baseline is not None and arm.name not in found:
                 member = compared.baseline.members[0]
+@require_safe
+def metrics_page(request: HttpRequest) -> HttpResponse:
+    """Answer a Prometheus: in its own text format, or in OpenMetrics where it takes that."""
+    if settings.METRICS_TOKEN and not _carries(request, settings.METRICS_TOKEN):
+        return HttpResponse(
+            "The metrics take the token of EVALHUB_METRICS_TOKEN: Authorization: Bearer …\n",
+            status=401,
+            content_type="text/plain; charset=utf-8",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    registry = metrics.registry(at=timezone.now())
+    if "application/openmetrics-text" in request.headers.get("Accept", ""):
+        text = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
+        return HttpResponse(text, content_type=openmetrics.CONTENT_TYPE_LATEST)
+    return HttpResponse(
+        exposition.generate_latest(registry), content_type=exposition.CONTENT_TYPE_PLAIN_0_0_4
+    )
+
+
+def _carries(request: HttpRequest, token: str) -> bool:
+    kind, _, secret = request.headers.get("Authorization", "").partition(" ")
+    given = secret.strip().encode(errors="surrogateescape")
+    return kind.lower() == "bearer" and hmac.compare_digest(given, token.encode())
+
+
                 found[arm.name] = ComparedWith(
                     compared.comparison,
                     member.plan,

@@ -8,7 +8,7 @@ from tests.architecture.sources import ROOT, WINGS, dotted, sources
 README = (ROOT / "README.md").read_text()
 
 
-def _first_column(heading: str) -> set[str]:
+def first_column(heading: str) -> set[str]:
     """Return the code words of the first column of the tables below a heading."""
     section = re.split(rf"^#+ {heading}$", README, flags=re.MULTILINE)[1]
     section = re.split(r"^#+ ", section, maxsplit=1, flags=re.MULTILINE)[0]
@@ -23,7 +23,7 @@ def test_map_names_every_package() -> None:
         for init in (ROOT / wing).glob("*/__init__.py")
     }
 
-    mapped = {name for name in _first_column("Map of the house") if name.split("/")[0] in WINGS}
+    mapped = {name for name in first_column("Map of the house") if name.split("/")[0] in WINGS}
 
     assert mapped == packages
 
@@ -37,4 +37,4 @@ def test_table_of_settings_equals_what_settings_read() -> None:
         if dotted(call.func).startswith("env_") and isinstance(call.args[0], ast.Constant)
     }
 
-    assert _first_column("Settings") == read
+    assert first_column("Settings") == read
