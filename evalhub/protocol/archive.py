@@ -138,11 +138,15 @@ def write_segment(
         ArchiveError: if two members have one name, or a name that `open_archive` would refuse.
     """
     part = path.with_name(f"{path.name}.part")
-    with part.open("w+b") as file:
-        _write(file, header, members)
-        written = _written(file)
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with part.open("w+b") as file:
+            _write(file, header, members)
+            written = _written(file)
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        # Where it failed for want of room, what it took is given back.
+        part.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

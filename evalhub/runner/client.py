@@ -26,6 +26,7 @@ from evalhub.protocol.messages import (
 from evalhub.protocol.segments import Receipt
 from evalhub.runner.documents import JsonObject, fault_lines
 from evalhub.runner.errors import InputError, RunnerError, StoreUnreachableError
+from evalhub.runner.store_clock import StoreClock
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -34,6 +35,9 @@ _TIMEOUT = httpx.Timeout(30, connect=10)
 _UPLOAD_TIMEOUT = httpx.Timeout(120, connect=10)
 _POLL_SLACK_SECONDS = 30
 _SHOWN_BODY = 200
+_LONGEST_RETRY_AFTER = 600
+# What the store says of a request that was cut or changed on its way: the next one may come through.
+_LOST_ON_THE_WAY = frozenset({"body-incomplete", "upload-incomplete", "digest-mismatch"})
 # How the store says that it does not know a plan.
 _NO_PLAN = "There is no plan "
 
@@ -68,13 +72,14 @@ class Store:
     cannot work, and StoreRefusedError when it says no.
     """
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(self, url: str, token: str | None, *, clock: StoreClock | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise InputError(
                 f"EVALHUB_URL was {url!r}; expected an address such as https://evalhub.example.com."
             )
         self.url = url.rstrip("/")
+        self.clock = clock or StoreClock()
         self._client = httpx.Client(
             base_url=f"{self.url}/api/v1",
             headers={"User-Agent": f"evalhub/{__version__}", "Accept": "application/json"},
@@ -221,6 +226,7 @@ class Store:
                 f"The store at {self.url} did not answer ({reason}); "
                 "check EVALHUB_URL and that the server runs."
             ) from None
+        self.clock.hear(answer.headers.get("Date"))
         if answer.status_code >= HTTPStatus.BAD_REQUEST:
             raise _refusal(answer, self.url)
         return answer
@@ -277,8 +283,18 @@ def _refusal(answer: httpx.Response, url: str) -> RunnerError:
     sentence, code = _told(answer)
     status = answer.status_code
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
-        return StoreUnreachableError(f"The store at {url} cannot work now ({status}): {sentence}")
+        told = f"The store at {url} cannot work now ({status}): {sentence}"
+        return StoreUnreachableError(told, code=code, retry_after_seconds=_retry_after(answer))
+    if status == HTTPStatus.REQUEST_TIMEOUT or code in _LOST_ON_THE_WAY:
+        told = f"A request to the store at {url} did not arrive whole ({status}): {sentence}"
+        return StoreUnreachableError(told, code=code, retry_after_seconds=_retry_after(answer))
     return StoreRefusedError(f"{sentence}", status=status, code=code)
+
+
+def _retry_after(answer: httpx.Response) -> int:
+    """Return the seconds that Retry-After names; 0 where it names none, or a date."""
+    text = answer.headers.get("Retry-After", "")
+    return min(int(text), _LONGEST_RETRY_AFTER) if text.isascii() and text.isdecimal() else 0
 
 
 class _Told(NamedTuple):

@@ -1,10 +1,20 @@
-"""From flags and environment to a store."""
+"""From flags and environment to a store, and how one that is away is waited for."""
 
 import argparse
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from evalhub.runner.client import Store
-from evalhub.runner.errors import InputError
+from evalhub.runner.errors import InputError, StoreUnreachableError
 from evalhub.runner.options import store_token, store_url
+
+Answer = TypeVar("Answer")
+
+_FIRST_DELAY_SECONDS = 0.5
+_LONGEST_DELAY_SECONDS = 30.0
+_TICK_SECONDS = 0.2
 
 
 def connected(options: argparse.Namespace) -> Store:
@@ -23,3 +33,51 @@ def connected(options: argparse.Namespace) -> Store:
             "(or EVALHUB_TOKEN_FILE, a file that holds it)."
         )
     return Store(url, token)
+
+
+def delay_seconds(failures: int, *, asked_for: int) -> float:
+    """Return how long to wait after so many failures in a row, of which the last asked for a pause.
+
+    Spread out: lanes that lost the store together must not come back together.
+    """
+    longest = min(_FIRST_DELAY_SECONDS * 2.0 ** (failures - 1), _LONGEST_DELAY_SECONDS)
+    return asked_for + longest * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+
+
+def patient(
+    request: Callable[[], Answer],
+    *,
+    seconds: float,
+    report: Callable[[str], None],
+    is_over: Callable[[], bool] = lambda: False,
+) -> Answer:
+    """Make a request until it is answered, for that many seconds while the store is away.
+
+    A request whose answer was lost is made again: use it where that does no harm. `report` hears of
+    each reason once; `is_over` ends the patience.
+
+    Raises:
+        StoreUnreachableError: the last of them.
+    """
+    until = time.monotonic() + seconds
+    told: set[str] = set()
+    failures = 0
+    while True:
+        try:
+            return request()
+        except StoreUnreachableError as error:
+            failures += 1
+            pause = delay_seconds(failures, asked_for=error.retry_after_seconds)
+            left = until - time.monotonic()
+            if left <= 0 or is_over():
+                raise
+            if str(error) not in told:
+                report(f"{error} Trying again for up to {left:.0f} s.")
+                told.add(str(error))
+            _wait(min(pause, left), is_over)
+
+
+def _wait(seconds: float, is_over: Callable[[], bool]) -> None:
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0 and not is_over():
+        time.sleep(min(left, _TICK_SECONDS))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from evalhub.protocol.messages import SealRequest
 from evalhub.protocol.segments import Refused, seal_digest
-from evalhub.runner.errors import Exit, RunnerError, StoreUnreachableError
+from evalhub.runner.connection import patient
+from evalhub.runner.errors import Exit, RunnerError
 from evalhub.runner.session import AttemptSession
 from evalhub.runner.spool import Spool
 from evalhub.runner.stopping import Stop
@@ -16,7 +17,6 @@ from evalhub.runner.upload import Uploader
 # CI kills a cancelled job ten seconds after its first signal.
 _FLUSH_SECONDS = 5.0
 _TICK_SECONDS = 0.2
-_RETRY_SECONDS = 1.0
 # What the store says of an attempt that cannot be sealed any more.
 ENDED = frozenset({"superseded", "cancelled"})
 
@@ -65,6 +65,7 @@ class Delivery:
         self._spool = spool
         self._session = session
         self._stop = stop
+        self._tell = report
         self._uploader = Uploader(spool, session, report=report)
         self._uploader.start()
 
@@ -76,17 +77,29 @@ class Delivery:
         self._uploader.close()
         self._session.close()
 
-    def finish(self, *, seconds: float, on_tick: Callable[[], None]) -> DeliveryReport:
+    def finish(
+        self,
+        *,
+        seconds: float,
+        on_tick: Callable[[], None],
+        failure: RunnerError | None = None,
+    ) -> DeliveryReport:
         """Send what is left and seal, also when something is missing.
 
         Tries for `seconds` while the store is away. After a signal there are five seconds, and no
-        seal: the attempt stays open for whoever pushes the spool. Nor is one sealed that the store
-        says is over.
+        seal: the attempt stays open for whoever pushes the spool. So it does after a `failure`, which
+        left evidence on this disk that is in no segment. Nor is one sealed that the store says is over.
         """
         until = time.monotonic() + seconds
         is_sent = self._drained(until, on_tick)
         report = self._report()
-        if is_sent and not self._stop.is_by_signal() and self._stop.reason not in ENDED:
+        report.failure = report.failure or failure
+        if (
+            failure is None
+            and is_sent
+            and not self._stop.is_by_signal()
+            and self._stop.reason not in ENDED
+        ):
             try:
                 self._seal(report, until)
             except RunnerError as error:
@@ -119,18 +132,13 @@ class Delivery:
     def _seal(self, report: DeliveryReport, until: float) -> None:
         digests = self._spool.digests()
         request = SealRequest(segments=len(digests), digest=seal_digest(digests), final=True)
-        while True:
-            try:
-                answer = self._session.call(
-                    lambda store: store.seal(self._session.attempt, request)
-                )
-            except StoreUnreachableError:
-                if time.monotonic() >= until or self._stop.is_by_signal():
-                    raise
-                time.sleep(_RETRY_SECONDS)
-                continue
-            report.sealed = answer.sealed
-            report.missing = answer.missing
-            # The seal knows all refusals of the attempt, the spool those that it has receipts of.
-            report.refusals = max(report.refusals, answer.refused, key=len)
-            return
+        answer = patient(
+            lambda: self._session.call(lambda store: store.seal(self._session.attempt, request)),
+            seconds=until - time.monotonic(),
+            report=self._tell,
+            is_over=self._stop.is_by_signal,
+        )
+        report.sealed = answer.sealed
+        report.missing = answer.missing
+        # The seal knows all refusals of the attempt, the spool those that it has receipts of.
+        report.refusals = max(report.refusals, answer.refused, key=len)

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from evalhub.protocol.canonical import Digest, canonical_bytes, document_digest
 from evalhub.protocol.faults import DocumentError, Fault, parse_document
-from evalhub.runner.errors import InputError
+from evalhub.runner.errors import DISK_FULL, DiskFullError, InputError
 
 Model = TypeVar("Model", bound=BaseModel)
 JsonObject = dict[str, Any]
@@ -122,6 +122,7 @@ def write_whole(
     """Write bytes under a temporary name, sync, and rename: readers see all or nothing.
 
     Raises:
+        DiskFullError: if there is no room.
         InputError: if the place cannot be written.
     """
     try:
@@ -139,9 +140,10 @@ def write_whole(
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise InputError(
-            f"{path} cannot be written: {error.strerror or error}; choose another place."
-        ) from None
+        reason = f"{path} cannot be written: {error.strerror or error}"
+        if error.errno in DISK_FULL:
+            raise DiskFullError(f"{reason}; make room there.") from None
+        raise InputError(f"{reason}; choose another place.") from None
 
 
 def _yaml_sentence(error: yaml.MarkedYAMLError, *, path: Path, what: str) -> str:

@@ -1,6 +1,10 @@
 """What a person is told when a command cannot go on, and the exit code that a script sees."""
 
+import errno
 from enum import IntEnum
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What the system says when a disk, or somebody's share of it, is full."""
 
 
 class Exit(IntEnum):
@@ -25,10 +29,23 @@ class InputError(RunnerError):
     """A flag, a file or a document is not what it should be."""
 
 
+class DiskFullError(InputError):
+    """There is no room where something is to be written; there may be some later."""
+
+
 class StoreUnreachableError(RunnerError):
-    """The store did not answer, or answered that it cannot work now."""
+    """The store did not answer, or answered that it cannot work now: the same may succeed later.
+
+    `code` is the store's own name for the reason, and `retry_after_seconds` when it asked to be asked
+    again; empty and 0 where it said nothing.
+    """
 
     exit_code = Exit.STORE_UNREACHABLE
+
+    def __init__(self, sentence: str, *, code: str = "", retry_after_seconds: int = 0) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.retry_after_seconds = retry_after_seconds
 
 
 class GuardRefusedError(RunnerError):

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from evalhub.protocol.plan import RunKey
@@ -18,7 +19,8 @@ from evalhub.runner.fruitless import Fruitless
 from evalhub.runner.harvest import Harvest, harvest_or_loss
 from evalhub.runner.lane_log import LaneLog, RunOutput
 from evalhub.runner.processes import GuardianLostError, RunProcess
-from evalhub.runner.spool import RunEnded, Spool
+from evalhub.runner.room import Room
+from evalhub.runner.spool import RunEnded, Spool, SpoolError
 
 _TICK_SECONDS = 0.1
 
@@ -34,6 +36,8 @@ class Assignment:
     command: Sequence[str]
     environment: Mapping[str, str]
     deadline: float
+    clock: Callable[[], datetime]
+    """For the stamps of segments: the store's."""
     on_cut: Callable[[], None]
     report: Callable[[str], None]
 
@@ -54,7 +58,13 @@ class Execution:
         self.outcomes: Counter[str] = Counter()
         """How often each outcome occurred; `invalid` where the agent's result is none."""
         self.failure: RunnerError | None = None
-        """Why the lane itself could not go on: the spool's disk is full, say."""
+        """Why the lane itself could not go on: the spool's disk stayed full, say."""
+        self._room = Room(
+            assignment.spool.folder,
+            deadline=assignment.deadline,
+            report=assignment.report,
+            is_over=self._stopped.is_set,
+        )
         self._threads = [
             threading.Thread(target=self._work, name=f"run-{i}", daemon=True)
             for i in range(min(jobs, self.total))
@@ -100,10 +110,18 @@ class Execution:
                     return
                 self._run(key)
         except RunnerError as error:
-            self.failure = error
-            self.stop()
+            self._fail(error)
+        except OSError as error:
+            self._fail(SpoolError(f"The spool cannot be used: {error}."))
+
+    def _fail(self, error: RunnerError) -> None:
+        self.failure = error
+        self.stop()
 
     def _run(self, key: RunKey) -> None:
+        self._room.wait_for_a_run()
+        if self._stopped.is_set():
+            return
         if self._is_broke:
             self._note(key, _without_run("budget_exceeded"))
         elif time.monotonic() >= self._assignment.deadline:
@@ -155,7 +173,7 @@ class Execution:
 
     def _note(self, key: RunKey, ended: RunEnded) -> None:
         work = self._assignment
-        work.spool.mark_ended(key, ended)
+        self._room.keep(lambda: work.spool.mark_ended(key, ended))
         folder = work.spool.run_folder(key)
         found = harvest_or_loss(folder, key, ended=ended)
         work.log.note(f"{key} ended: {found.outcome or 'invalid result'} ({ended.how})")
@@ -186,9 +204,12 @@ class Execution:
         for sentence in found.sentences:
             work.report(sentence)
             work.log.note(escaped(sentence).replace("\n", "\n# "))
-        at = clock.now()
-        work.spool.cut("record", found.record, at=at)
-        work.spool.cut("bulk", found.bulk, at=at)
+        self._room.keep(lambda: self._cut_members(found))
+
+    def _cut_members(self, found: Harvest) -> None:
+        work = self._assignment
+        work.spool.cut("record", found.record, at=work.clock())
+        work.spool.cut("bulk", found.bulk, at=work.clock())
         work.on_cut()
 
 

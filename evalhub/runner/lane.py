@@ -20,13 +20,15 @@ from evalhub.runner.agent_environment import (
     lane_variables,
 )
 from evalhub.runner.client import OpenedAtStore, Store
+from evalhub.runner.connection import patient
 from evalhub.runner.delivery import Delivery, DeliveryReport
 from evalhub.runner.documents import Loaded, write_whole
-from evalhub.runner.errors import GuardRefusedError
+from evalhub.runner.errors import GuardRefusedError, RunnerError
 from evalhub.runner.execution import Assignment, Execution
 from evalhub.runner.fingerprints import environment_record
 from evalhub.runner.heart import Heart
 from evalhub.runner.lane_log import LaneLog
+from evalhub.runner.room import Room
 from evalhub.runner.session import AttemptSession
 from evalhub.runner.simulator.child import RunningSimulator, SimulatorError, start_simulator
 from evalhub.runner.spool import LaneState, Member, Spool, held
@@ -53,6 +55,8 @@ class LaneRequest:
     simulator: str | None = None
     simulator_seed: int = 1
     progress_file: Path | None = None
+    opening_seconds: float = 60.0
+    """How long to try to open the attempt while the store is away."""
 
 
 def run_lane(
@@ -65,7 +69,12 @@ def run_lane(
         GuardRefusedError: if a guard failed; its record is at the store, nothing was run.
         RunnerError: if the store refuses the attempt, or the spool cannot be written.
     """
-    opened = store.open_attempt(request.plan.digest, request.lane.name)
+    # Should the answer to one be lost, the attempt after it supersedes it, and it has delivered nothing.
+    opened = patient(
+        lambda: store.open_attempt(request.plan.digest, request.lane.name),
+        seconds=request.opening_seconds,
+        report=report,
+    )
     with ExitStack() as stack:
         attempt = _Attempt(store, request, opened, report=report)
         stack.enter_context(held(attempt.spool.folder))
@@ -101,8 +110,9 @@ class _Attempt:
         self._phase = "preflight"
         self._shown = b""
         self.stop = Stop()
+        self._unkept: RunnerError | None = None
         self.spool = _new_spool(store, request, self._opened)
-        self._log = LaneLog(self.spool)
+        self._log = LaneLog(self.spool, report=report)
         self._log.note(f"lane {request.lane.name}, attempt {self._opened.attempt}")
         self._session = AttemptSession.begun(store, self._opened)
         self._delivery = Delivery(self.spool, self._session, stop=self.stop, report=report)
@@ -111,6 +121,12 @@ class _Attempt:
             seconds=self._opened.heartbeat_seconds,
             progress=self._heartbeat,
             stop=self._told_to_stop,
+        )
+        self._room = Room(
+            self.spool.folder,
+            deadline=self._deadline,
+            report=report,
+            is_over=self.stop.is_by_signal,
         )
         self._heart.start()
 
@@ -131,7 +147,8 @@ class _Attempt:
             self._problem = str(error)
             return None
         self._simulator_started_at = clock.now()
-        self.spool.remember_environment(json.dumps(self._environment(running)).encode())
+        draft = json.dumps(self._environment(running)).encode()
+        self._room.keep(lambda: self.spool.remember_environment(draft))
         return running
 
     def check_guards(self, simulator: RunningSimulator | None) -> None:
@@ -150,7 +167,7 @@ class _Attempt:
             state = simulator.started if simulator is not None else None
             checks.append(lambda: preflight.simulator_check(lane, state, problem=self._problem))
         found = preflight.preflight(checks, clock=clock.now)
-        self._cut_record(ItemKind.PREFLIGHT, found.record)
+        self._room.keep(lambda: self._cut_record(ItemKind.PREFLIGHT, found.record))
         if found.failed:
             self._refuse(found.failed, simulator)
 
@@ -187,6 +204,7 @@ class _Attempt:
             command=self._request.command,
             environment=self._agent_environment(simulator),
             deadline=self._deadline,
+            clock=self._session.now,
             on_cut=self._delivery.wake,
             report=self._report,
         )
@@ -199,7 +217,7 @@ class _Attempt:
             self._obey(execution)
             self._show_progress()
             if time.monotonic() - flushed >= max(self._opened.limits.flush_seconds, 1):
-                self._flush_log()
+                self._room.try_once(self._flush_log)
                 flushed = time.monotonic()
         if execution.failure is not None:
             self._report(str(execution.failure))
@@ -222,15 +240,22 @@ class _Attempt:
     def flush(self, simulator: RunningSimulator | None) -> None:
         """Cut what is left: the environment with the world's final state, and the log."""
         self._phase = "sending"
-        self._cut_record(ItemKind.ENVIRONMENT, self._environment(simulator))
-        self._flush_log()
+        environment = self._environment(simulator)
+        try:
+            self._room.keep(lambda: self._cut_record(ItemKind.ENVIRONMENT, environment))
+            self._room.keep(self._flush_log)
+        except RunnerError as error:
+            # What is in segments is sent all the same.
+            self._unkept = error
 
     def finish(self, *, seconds: float) -> DeliveryReport:
         """Send the rest, seal unless a signal came, and say how it went."""
-        report = self._delivery.finish(seconds=seconds, on_tick=self._show_progress)
+        failure = self._execution.failure if self._execution is not None else None
+        report = self._delivery.finish(
+            seconds=seconds, on_tick=self._show_progress, failure=failure or self._unkept
+        )
         if self._execution is not None:
             report.outcomes = dict(self._execution.outcomes)
-            report.failure = report.failure or self._execution.failure
             report.fruitless = self._execution.fruitless
         self._phase = "sealed" if report.sealed else "ended"
         self._show_progress()
@@ -259,11 +284,11 @@ class _Attempt:
 
     def _cut_record(self, kind: ItemKind, document: Mapping[str, Any]) -> None:
         member = Member(format_path(ItemPath(kind)), json.dumps(document).encode())
-        self.spool.cut("record", [member], at=clock.now())
+        self.spool.cut("record", [member], at=self._session.now())
         self._delivery.wake()
 
     def _flush_log(self) -> None:
-        if self.spool.cut("bulk", self._log.members(), at=clock.now()):
+        if self.spool.cut("bulk", self._log.members(), at=self._session.now()):
             self._delivery.wake()
 
     # How far it is
@@ -287,7 +312,8 @@ class _Attempt:
         data = json.dumps(progress).encode()
         if data != self._shown:
             self._shown = data
-            write_whole(self._request.progress_file, data, survives_power_cut=False)
+            path = self._request.progress_file
+            self._room.try_once(lambda: write_whole(path, data, survives_power_cut=False))
 
 
 def _new_spool(store: Store, request: LaneRequest, opened: OpenedAttempt) -> Spool:

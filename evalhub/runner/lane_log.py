@@ -40,10 +40,15 @@ class RunOutput:
 
 
 class LaneLog:
-    """The lane's log file, and how much of it lies in segments. Safe to use from several threads."""
+    """The lane's log file, and how much of it lies in segments. Safe to use from several threads.
 
-    def __init__(self, spool: Spool) -> None:
+    What the disk has no room for is left out, counted, and told: a full disk ends no run.
+    """
+
+    def __init__(self, spool: Spool, *, report: Callable[[str], None]) -> None:
         self._spool = spool
+        self._report = report
+        self._left_out = 0
         self._path = spool.folder / "logs" / f"{NAME}.log"
         self._guard = threading.Lock()
         self._file = self._path.open("ab", buffering=0)
@@ -57,7 +62,23 @@ class LaneLog:
 
     def _append(self, data: bytes) -> None:
         with self._guard:
-            self._file.write(data)
+            try:
+                if self._left_out:
+                    self._write(f"\n# {self._left_out} lines could not be kept: no room\n".encode())
+                    self._left_out = 0
+                self._write(data)
+            except OSError as error:
+                if not self._left_out:
+                    self._report(
+                        f"{self._path} cannot be written: {error.strerror}; lines of output are left "
+                        "out until it can."
+                    )
+                self._left_out += 1
+
+    def _write(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            left = left[self._file.write(left) :]
 
     def members(self) -> list[Member]:
         """Return what is in no segment yet, in parts."""

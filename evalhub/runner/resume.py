@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 
 from evalhub.protocol.paths import ItemKind, ItemPath, format_path
-from evalhub.runner import clock
 from evalhub.runner.client import Store
+from evalhub.runner.connection import patient
 from evalhub.runner.delivery import Delivery, DeliveryReport
 from evalhub.runner.errors import InputError
 from evalhub.runner.harvest import harvest_or_loss
@@ -37,7 +38,7 @@ def push_spool(
 ) -> DeliveryReport:
     """Send everything in a spool that has no receipt yet, and seal its attempt.
 
-    Safe to repeat: the same bytes get the same receipt.
+    Tries for `seconds` while the store is away. Safe to repeat: the same bytes get the same receipt.
 
     Raises:
         InputError: if the folder is no spool, or a living lane holds it.
@@ -46,18 +47,22 @@ def push_spool(
     with ExitStack() as stack:
         stack.enter_context(held(folder))
         spool = Spool.opened(folder)
-        cut_the_rest(spool, report=report)
         stop = Stop()
         stack.enter_context(stop.on_signals())
-        session = AttemptSession.resumed(store, spool.state.attempt)
+        session = patient(
+            lambda: AttemptSession.resumed(store, spool.state.attempt),
+            seconds=seconds,
+            report=report,
+            is_over=stop.is_by_signal,
+        )
+        cut_the_rest(spool, at=session.now(), report=report)
         delivery = Delivery(spool, session, stop=stop, report=report)
         stack.callback(delivery.close)
         return delivery.finish(seconds=seconds, on_tick=lambda: None)
 
 
-def cut_the_rest(spool: Spool, *, report: Callable[[str], None]) -> None:
+def cut_the_rest(spool: Spool, *, at: datetime, report: Callable[[str], None]) -> None:
     """Cut what a lane left on disk when it died: ended runs whole, begun ones as far as they came."""
-    at = clock.now()
     for key in spool.lane.run_keys:
         ended, folder = spool.ended(key), spool.run_folder(key)
         if ended is None and not folder.is_dir():

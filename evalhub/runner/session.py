@@ -3,6 +3,8 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import datetime
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -30,7 +32,7 @@ class AttemptSession:
     def __init__(self, issuer: Store, attempt: str) -> None:
         self.attempt = attempt
         self._issuer = issuer
-        self._lane = Store(issuer.url, None)
+        self._lane = Store(issuer.url, None, clock=issuer.clock)
         self._guard = threading.Lock()
         self._renew_at = 0.0
         self._generation = 0
@@ -50,7 +52,10 @@ class AttemptSession:
             RunnerError: if the store is away or gives no token for it.
         """
         session = cls(issuer, attempt)
-        session._renew(issuer)
+        with ExitStack() as on_failure:
+            on_failure.callback(session.close)
+            session._renew(issuer)
+            on_failure.pop_all()
         return session
 
     def call(self, request: Callable[[Store], Answer]) -> Answer:
@@ -74,6 +79,10 @@ class AttemptSession:
             if generation == self._generation:
                 self._renew(self._issuer)
         return request(self._lane)
+
+    def now(self) -> datetime:
+        """Return the store's time, with which segments are stamped."""
+        return self._issuer.clock.now()
 
     def close(self) -> None:
         self._lane.close()

@@ -32,7 +32,7 @@ from evalhub.protocol.scalars import Count, DigestText, Name, Record, Time
 from evalhub.protocol.segments import HEADER_PATH, Receipt, SegmentDigest, SegmentHeader
 from evalhub.protocol.zip_structure import ArchiveError
 from evalhub.runner.documents import write_whole
-from evalhub.runner.errors import InputError, RunnerError
+from evalhub.runner.errors import DISK_FULL, DiskFullError, InputError, RunnerError
 
 SegmentClass = Literal["record", "bulk"]
 # The header and the ZIP's own fields of a member, so that a full segment stays within its limit.
@@ -45,7 +45,7 @@ _LONGEST_NAME = 180
 
 
 class SpoolError(RunnerError):
-    """The spool cannot take more: its disk is full, or its folder is gone."""
+    """The spool cannot take more: its folder is gone, say. A full disk is a DiskFullError."""
 
 
 class LaneState(Record):
@@ -101,6 +101,10 @@ class Segment(NamedTuple):
     def refused_path(self) -> Path:
         return self.path.with_suffix(".refused.txt")
 
+    def is_intact(self) -> bool:
+        """Return whether the file still is what was written."""
+        return _digest(self.path.read_bytes()) == self.sha256
+
 
 class Spool:
     """One attempt's evidence on disk. Safe to use from several threads of the process that holds it."""
@@ -113,6 +117,8 @@ class Spool:
         self._guard = threading.Lock()
         self._segments: list[Segment] = []
         self._cut_paths: dict[str, int] = {}
+        self._answers: dict[int, Receipt | str] = {}
+        """What the store said of a segment: a receipt, or why it refused."""
         self.left_out: list[str] = []
         """Items that no segment can hold, each as a sentence."""
 
@@ -208,7 +214,12 @@ class Spool:
             return sum(path.startswith(prefix) for path in self._cut_paths)
 
     def cut(self, kind: SegmentClass, members: Iterable[Member], *, at: datetime) -> list[Segment]:
-        """Write items that are in no segment yet into as many segments as they need."""
+        """Write items that are in no segment yet into as many segments as they need.
+
+        Raises:
+            DiskFullError: if there is no room for one; those before it stand.
+            SpoolError: if one cannot be written for another reason.
+        """
         with self._guard:
             fresh = [member for member in members if member.path not in self._cut_paths]
             batches = _batches(fresh, limit=self.state.segment_bytes)
@@ -217,34 +228,43 @@ class Spool:
 
     def digests(self) -> list[SegmentDigest]:
         """Return what a seal names: every segment but those that the store refused whole."""
+        answers = self._all_answers()
         return [
-            SegmentDigest(s.seq, s.sha256) for s in self.segments() if not s.refused_path.exists()
+            SegmentDigest(segment.seq, segment.sha256)
+            for segment, answer in answers
+            if not isinstance(answer, str)
         ]
 
     def unsent(self) -> list[Segment]:
-        return [
-            segment
-            for segment in self.segments()
-            if not segment.receipt_path.exists() and not segment.refused_path.exists()
-        ]
+        return [segment for segment, answer in self._all_answers() if answer is None]
 
     def refusals(self) -> list[str]:
         """Return why the store refused whole segments, each as a sentence."""
-        paths = [segment.refused_path for segment in self.segments()]
         return [
-            f"{path.stem.removesuffix('.refused')}.zip: {path.read_text(encoding='utf-8').strip()}"
-            for path in paths
-            if path.exists()
+            f"{segment.path.name}: {answer}"
+            for segment, answer in self._all_answers()
+            if isinstance(answer, str)
         ]
 
     def receipts(self) -> list[Receipt]:
-        found = []
-        for segment in self.segments():
-            try:
-                found.append(parse_document(Receipt, segment.receipt_path.read_bytes()))
-            except (OSError, DocumentError):
-                continue
-        return found
+        return [answer for _, answer in self._all_answers() if isinstance(answer, Receipt)]
+
+    def note_receipt(self, segment: Segment, receipt: Receipt) -> None:
+        """Keep what the store promised: here at once, and beside the segment for other processes.
+
+        Raises:
+            InputError: if it cannot be written; it counts in this process all the same.
+        """
+        self._answers[segment.seq] = receipt
+        write_whole(segment.receipt_path, receipt.model_dump_json().encode())
+
+    def note_refusal(self, segment: Segment, reason: str) -> None:
+        """Keep why the store refused a whole segment; as `note_receipt`."""
+        self._answers[segment.seq] = reason.strip()
+        write_whole(segment.refused_path, f"{reason}\n".encode())
+
+    def _all_answers(self) -> list[tuple[Segment, Receipt | str | None]]:
+        return [(segment, self._answers.get(segment.seq)) for segment in self.segments()]
 
     def _written(
         self, kind: SegmentClass, members: Sequence[Member], at: datetime
@@ -265,8 +285,11 @@ class Spool:
         try:
             written = write_segment(path, header, [(m.path, m.content) for m in members])
         except (OSError, ArchiveError) as error:
-            raise SpoolError(
-                f"{path} cannot be written: {error}; make room there, then go on with "
+            reason = getattr(error, "strerror", None) or error
+            is_full = isinstance(error, OSError) and error.errno in DISK_FULL
+            refusal = DiskFullError if is_full else SpoolError
+            raise refusal(
+                f"{path} cannot be written: {reason}; make room there, then go on with "
                 f"`evalhub push {self.folder}`."
             ) from None
         if written.size_bytes > self.state.segment_bytes:
@@ -298,9 +321,27 @@ class Spool:
                     f"{path} is damaged; copy the spool again from the machine that wrote it."
                 ) from None
             sizes.pop(HEADER_PATH, None)
-            digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-            self._segments.append(Segment(int(path.stem), path, digest))
+            segment = Segment(int(path.stem), path, _digest(data))
+            self._segments.append(segment)
             self._cut_paths.update(sizes)
+            answer = _kept_answer(segment)
+            if answer is not None:
+                self._answers[segment.seq] = answer
+
+
+def _digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def _kept_answer(segment: Segment) -> Receipt | str | None:
+    """Return what another process kept of the store's answer; None if there is nothing to rely on."""
+    try:
+        if segment.refused_path.exists():
+            return segment.refused_path.read_text(encoding="utf-8").strip()
+        return parse_document(Receipt, segment.receipt_path.read_bytes())
+    except (OSError, DocumentError):
+        # Sent again, it gets the same receipt.
+        return None
 
 
 @contextmanager

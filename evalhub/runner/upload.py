@@ -1,19 +1,16 @@
 """Sends a spool's segments in order, for as long as it takes, and keeps each receipt beside its segment."""
 
-import random
 import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
 
 from evalhub.runner.client import StoreRefusedError
-from evalhub.runner.documents import write_whole
-from evalhub.runner.errors import RunnerError, StoreUnreachableError
+from evalhub.runner.connection import delay_seconds
+from evalhub.runner.errors import InputError, RunnerError, StoreUnreachableError
 from evalhub.runner.session import AttemptSession
 from evalhub.runner.spool import Segment, Spool
 
-_FIRST_DELAY_SECONDS = 0.5
-_LONGEST_DELAY_SECONDS = 30.0
 # For the segment that is under way when the upload is closed; its bytes stay in the spool.
 _CLOSING_SECONDS = 2.0
 # What the store says of one segment; every other refusal is about the attempt and ends the upload.
@@ -25,11 +22,38 @@ _OF_ONE_SEGMENT = frozenset(
     }
 )
 
+# A store that is busy for a moment is nothing to tell; one that stays so is.
+_BUSY = "uploads-busy"
+_BUSY_FAILURES_TOLD = 3
+
 Report = Callable[[str], None]
 
 
 class OtherBytesError(RunnerError):
     """The store has other bytes under a segment's number: two spools say that they are one attempt."""
+
+
+class _Outage:
+    """What was told since the store last took a segment: each reason once, and that it is over."""
+
+    def __init__(self, report: Report, spool: Spool) -> None:
+        self._report = report
+        self._spool = spool
+        self._told: set[str] = set()
+        self.failures = 0
+
+    def goes_on(self, error: StoreUnreachableError) -> None:
+        self.failures += 1
+        is_brief = error.code == _BUSY and self.failures < _BUSY_FAILURES_TOLD
+        if str(error) not in self._told and not is_brief:
+            self._report(f"{error} Evidence waits in {self._spool.folder} and is sent again.")
+            self._told.add(str(error))
+
+    def is_over(self) -> None:
+        if self._told:
+            self._report("The store takes evidence again.")
+        self._told.clear()
+        self.failures = 0
 
 
 class Uploader:
@@ -42,6 +66,7 @@ class Uploader:
         self._changed = threading.Condition()
         self._is_closing = False
         self._is_idle = False
+        self._is_forgetful = False
         self.failure: RunnerError | None = None
         """Why nothing more can be sent; None while there is hope."""
         self._thread = threading.Thread(target=self._run, name="upload", daemon=True)
@@ -74,7 +99,7 @@ class Uploader:
         self._thread.join(_CLOSING_SECONDS)
 
     def _run(self) -> None:
-        failures = 0
+        outage = _Outage(self._report, self._spool)
         while not self._is_closing:
             segment = next(iter(self._spool.unsent()), None)
             if segment is None:
@@ -82,15 +107,14 @@ class Uploader:
                 continue
             try:
                 self._send(segment)
-                failures = 0
             except StoreUnreachableError as error:
-                if failures == 0:
-                    self._report(f"{error} Evidence waits in {self._spool.folder}.")
-                failures += 1
-                self._rest(_delay(failures))
+                outage.goes_on(error)
+                self._rest(delay_seconds(outage.failures, asked_for=error.retry_after_seconds))
             except RunnerError as error:
                 self._fail(error)
                 return
+            else:
+                outage.is_over()
 
     def _rest(self, seconds: float | None) -> None:
         """Wait for news; with `seconds`, for that long at least, unless the upload is closed."""
@@ -121,8 +145,13 @@ class Uploader:
         except StoreRefusedError as error:
             self._refused(segment, error)
             return
+        except StoreUnreachableError as error:
+            if error.code == "digest-mismatch" and not segment.is_intact():
+                self._give_up(segment, "Its file has changed on this disk since it was written.")
+                return
+            raise
         # Its refused items are told with all others when the attempt ends, by kind and counted.
-        write_whole(segment.receipt_path, receipt.model_dump_json().encode())
+        self._keep(lambda: self._spool.note_receipt(segment, receipt))
 
     def _refused(self, segment: Segment, error: StoreRefusedError) -> None:
         if error.status == HTTPStatus.CONFLICT:
@@ -132,11 +161,20 @@ class Uploader:
             ) from None
         if error.status not in _OF_ONE_SEGMENT:
             raise error
-        write_whole(segment.refused_path, f"{error}\n".encode())
-        self._report(f"Segment {segment.seq} is refused as a whole and not sent again: {error}")
+        self._give_up(segment, str(error))
 
+    def _give_up(self, segment: Segment, reason: str) -> None:
+        self._keep(lambda: self._spool.note_refusal(segment, reason))
+        self._report(f"Segment {segment.seq} is refused as a whole and not sent again: {reason}")
 
-def _delay(failures: int) -> float:
-    longest = min(_FIRST_DELAY_SECONDS * 2.0 ** (failures - 1), _LONGEST_DELAY_SECONDS)
-    # Jitter: lanes that lost the store together must not come back together.
-    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+    def _keep(self, write: Callable[[], None]) -> None:
+        """Write an answer of the store beside its segment; where that fails, it is only remembered."""
+        try:
+            write()
+        except InputError as error:
+            if not self._is_forgetful:
+                self._is_forgetful = True
+                self._report(
+                    f"{error} What the store answers is only remembered: should this process die, the "
+                    "segments are sent again, which changes nothing."
+                )

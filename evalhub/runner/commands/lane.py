@@ -44,6 +44,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="let the agent see this variable (a model's API key, say)",
     )
+    run.add_argument(
+        "--wait",
+        type=int,
+        default=LaneRequest.opening_seconds,
+        metavar="SECONDS",
+        help="how long to try to open the attempt while the store is away (default %(default)d)",
+    )
     run.add_argument("--progress-file", type=Path, metavar="FILE", help="JSON, written anew often")
     run.add_argument("agent", nargs=REMAINDER, metavar="-- COMMAND…")
     run.set_defaults(handler=run_one)
@@ -74,6 +81,7 @@ def run_one(options: argparse.Namespace) -> int:
         simulator=options.simulator,
         simulator_seed=options.simulator_seed,
         progress_file=options.progress_file,
+        opening_seconds=options.wait,
     )
     with connected(options) as store:
         report = run_lane(store, request, report=complain)

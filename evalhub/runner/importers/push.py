@@ -4,11 +4,13 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from evalhub.protocol.plan import Plan, PlannedLane, RunKey
 from evalhub.runner import clock
 from evalhub.runner.client import Store
+from evalhub.runner.connection import patient
 from evalhub.runner.delivery import Delivery, DeliveryReport
 from evalhub.runner.documents import Loaded
 from evalhub.runner.errors import InputError
@@ -52,7 +54,11 @@ def push_results(
     results = READERS[request.form](inputs.files)
     lane = _lane(plan, request.lane)
     keyed = _keyed(results, lane)
-    opened = store.open_attempt(request.plan.digest, lane.name).attempt
+    opened = patient(
+        lambda: store.open_attempt(request.plan.digest, lane.name),
+        seconds=request.seconds,
+        report=report,
+    ).attempt
     state = LaneState(
         plan=request.plan.digest,
         lane=lane.name,
@@ -67,8 +73,9 @@ def push_results(
         spool = Spool.created(folder, state, plan=plan, plan_bytes=request.plan_bytes)
         stop = Stop()
         stack.enter_context(stop.on_signals())
-        _cut(spool, keyed, report=report)
-        delivery = Delivery(spool, AttemptSession.begun(store, opened), stop=stop, report=report)
+        session = AttemptSession.begun(store, opened)
+        _cut(spool, keyed, at=session.now(), report=report)
+        delivery = Delivery(spool, session, stop=stop, report=report)
         stack.callback(delivery.close)
         finished = delivery.finish(seconds=request.seconds, on_tick=lambda: None)
     for run in keyed.values():
@@ -101,7 +108,13 @@ def _keyed(results: ImportedResults, lane: PlannedLane) -> dict[RunKey, Imported
     return keyed
 
 
-def _cut(spool: Spool, keyed: dict[RunKey, ImportedRun], *, report: Callable[[str], None]) -> None:
+def _cut(
+    spool: Spool,
+    keyed: dict[RunKey, ImportedRun],
+    *,
+    at: datetime,
+    report: Callable[[str], None],
+) -> None:
     """Write each run's folder as an agent would have, and cut all of them into few segments."""
     record: list[Member] = []
     bulk: list[Member] = []
@@ -113,7 +126,6 @@ def _cut(spool: Spool, keyed: dict[RunKey, ImportedRun], *, report: Callable[[st
             report(sentence)
         record += found.record
         bulk += found.bulk
-    at = clock.now()
     spool.cut("record", record, at=at)
     spool.cut("bulk", bulk, at=at)
 

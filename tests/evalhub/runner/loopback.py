@@ -61,7 +61,10 @@ class LoopbackStore(ThreadingHTTPServer):
         self.conclusion = Answer(200, {})
 
     def troubled(self, call: str, *kinds: str) -> None:
-        """Answer the next calls of this name with trouble: 503, cut (no answer), lost (done, no answer)."""
+        """Answer the next calls of this name with trouble.
+
+        `503` and the other keys of TROUBLES are answers; `cut` is none, `lost` is none though all was done.
+        """
         self.trouble[call] = deque(kinds)
 
     def items(self) -> dict[str, bytes]:
@@ -152,15 +155,23 @@ class LoopbackStore(ThreadingHTTPServer):
         return Answer(200, {"do": do, "reason": self.stop_reason, "next_seconds": 1})
 
 
-def problem(status: int, detail: str, *, fix: str | None = None) -> Answer:
+def problem(status: int, detail: str, *, fix: str | None = None, code: str = "x") -> Answer:
     body = {
-        "type": "/errors/x",
+        "type": f"/errors/{code}",
         "title": "x",
         "status": status,
-        "code": "x",
+        "code": code,
         "detail": f"{detail}.",
     }
     return Answer(status, {**body, "fix": fix, "errors": []})
+
+
+TROUBLES = {
+    "503": problem(503, "not now"),
+    "busy": problem(503, "many uploads", code="uploads-busy"),
+    "incomplete": problem(400, "the upload ended early", code="upload-incomplete"),
+    "changed": problem(422, "the body is another", code="digest-mismatch"),
+}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -194,9 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
             if trouble == "cut":
                 self.close_connection = True
                 return
-            answer = (
-                problem(503, "not now") if trouble == "503" else self._answer(call, parts, data)
-            )
+            answer = TROUBLES.get(trouble or "") or self._answer(call, parts, data)
         if trouble == "lost":
             self.close_connection = True
             return

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from evalhub.runner import clock
 from evalhub.runner.execution import Assignment, Execution
 from evalhub.runner.lane_log import LaneLog
 from evalhub.runner.spool import Spool
@@ -25,7 +26,7 @@ PROGRAM = (
 @contextmanager
 def started(spool: Spool, folder: Path, *, seconds: float, said: list[str]) -> Iterator[Execution]:
     """Start the runs of a lane that has so many seconds left."""
-    log = LaneLog(spool)
+    log = LaneLog(spool, report=said.append)
     script = f'cd {folder}; exec {sys.executable} -c "{PROGRAM}"'
     assignment = Assignment(
         spool=spool,
@@ -33,6 +34,7 @@ def started(spool: Spool, folder: Path, *, seconds: float, said: list[str]) -> I
         command=["sh", "-c", script],
         environment={},
         deadline=time.monotonic() + seconds,
+        clock=clock.now,
         on_cut=lambda: None,
         report=said.append,
     )

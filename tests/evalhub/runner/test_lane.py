@@ -194,7 +194,7 @@ def test_a_lane_that_cannot_open_an_attempt_uses_nothing(
     made = make_lane(tmp_path)
 
     with pytest.raises(StoreUnreachableError) as caught:
-        run(made, store.url)
+        run(made, store.url, opening_seconds=0)
 
     assert caught.value.exit_code == 4
     assert not made.spool.exists()

@@ -128,7 +128,7 @@ def test_seal_names_all_segments_but_those_refused_whole(tmp_path: Path) -> None
     for i in range(3):
         spool.cut("bulk", [Member(f"{RUN}/files/{i}", b"x")], at=clock.now())
     refused = spool.segments()[1]
-    refused.refused_path.write_text("The archive expands too much.\n")
+    spool.note_refusal(refused, "The archive expands too much.")
 
     digests = spool.digests()
 
@@ -184,9 +184,13 @@ def test_a_spool_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         spool.cut("bulk", [Member(f"{RUN}/files/a", b"a")], at=clock.now())
 
 
+def refuse_to_hear(sentence: str) -> None:
+    raise AssertionError(sentence)
+
+
 def test_log_goes_on_where_it_was_cut(tmp_path: Path) -> None:
     spool = make_spool(tmp_path / "s")
-    log = LaneLog(spool)
+    log = LaneLog(spool, report=refuse_to_hear)
     log.note("first")
     spool.cut("bulk", log.members(), at=clock.now())
     log.output_of("a/b/1").line(b"second")
@@ -200,7 +204,7 @@ def test_log_goes_on_where_it_was_cut(tmp_path: Path) -> None:
 
 
 def test_log_keeps_a_bounded_part_of_one_run_but_its_end(tmp_path: Path) -> None:
-    log = LaneLog(make_spool(tmp_path / "s"))
+    log = LaneLog(make_spool(tmp_path / "s"), report=refuse_to_hear)
     output = log.output_of("loop/x/1")
 
     for _ in range(9 * 64):
