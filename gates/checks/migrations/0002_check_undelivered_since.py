@@ -16,8 +16,4 @@ class Migration(migrations.Migration):
             name='undelivered_since',
             field=models.DateTimeField(help_text='When it first changed past what GitHub has; null once delivered.', null=True),
         ),
-        migrations.AddIndex(
-            model_name='check',
-            index=models.Index(condition=models.Q(('sent_version__lt', models.F('desired_version'))), fields=['undelivered_since'], name='check_behind_at_github'),
-        ),
     ]
