@@ -25,7 +25,6 @@ api = [
 ]
 urlpatterns = [
     path("healthz", views.healthz, name="healthz"),
-    path("readyz", views.readyz, name="readyz"),
     path("api/v1/", include(api)),
     path("", include("lanes.projects.urls")),
     path("", include("evidence.reader.urls")),

@@ -22,7 +22,9 @@ def worker_trouble(request: HttpRequest) -> dict[str, Any]:
 
 
 def _trouble(request: HttpRequest, *, at: datetime) -> list[str]:
-    if not request.user.is_authenticated:
+    # A request that is refused early, for its host, has nobody yet.
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
         return []
     try:
         return trouble_sentences(queries.worker_state(at), at=at)

@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connection
+from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
@@ -26,17 +26,6 @@ logger = logging.getLogger(__name__)
 def healthz(request: HttpRequest) -> HttpResponse:
     """Say that the process answers; touches nothing else."""
     return HttpResponse("ok\n", content_type="text/plain")
-
-
-@require_safe
-def readyz(request: HttpRequest) -> HttpResponse:
-    """Say whether the database answers."""
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-    except OperationalError as error:
-        return HttpResponse(f"The database does not answer: {error}\n", "text/plain", 503)
-    return HttpResponse("ready\n", content_type="text/plain")
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -27,6 +27,7 @@ from botocore.exceptions import (
 )
 from django.conf import settings
 
+from evalhub.web.disks import standing_part
 from evalhub.web.errors import DomainError, NotFoundError
 
 if TYPE_CHECKING:
@@ -119,6 +120,19 @@ def object_store() -> ObjectStore:
 def folder_of_objects() -> Path | None:
     """Return where the objects lie on this machine; None where a bucket holds them."""
     return None if settings.S3_BUCKET else Path(settings.OBJECTS_DIR)
+
+
+def is_configured() -> bool:
+    """Say whether the settings name a place that could be written to. Asks no server."""
+    folder = folder_of_objects()
+    if folder is not None:
+        standing = standing_part(folder)
+        return standing.is_dir() and os.access(standing, os.W_OK | os.X_OK)
+    try:
+        object_store()
+    except (ValueError, BotoCoreError):
+        return False
+    return True
 
 
 def probe() -> None:

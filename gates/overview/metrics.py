@@ -9,17 +9,18 @@ import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 import evalhub
 from evalhub.tasks import queries as tasks
+from evalhub.web import database
+from evalhub.web.disks import standing_part
 from evidence.store import queries as store
 from evidence.store.storage import folder_of_objects
 from gates.checks import queries as checks
@@ -71,7 +72,7 @@ class Metrics(Collector):
         """Yield one family for each description whose number can be read."""
         yield _family("evalhub_build_info", [_Sample(1, {"version": evalhub.__version__})])
         yield from (_family(name, samples) for name, samples in _disk())
-        is_up = _database_answers()
+        is_up = database.failure() is None
         yield _family("evalhub_database_up", [_Sample(is_up)])
         is_complete = is_up
         for read in _READ_FROM_ROWS if is_up else ():
@@ -100,30 +101,16 @@ def _family(name: str, samples: Iterable[_Sample]) -> GaugeMetricFamily:
     return family
 
 
-def _database_answers() -> bool:
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-    except DatabaseError as error:
-        logger.warning("the database did not answer: %s", str(error).strip())
-        return False
-    return True
-
-
 def _disk() -> Iterator[_Family]:
     kept = {"database": settings.DATABASE_FILE, "objects": folder_of_objects()}
     usage = {
-        holds: shutil.disk_usage(_existing(path))
+        holds: shutil.disk_usage(standing_part(path))
         for holds, path in kept.items()
         if path is not None
     }
     if usage:
         yield "evalhub_free_disk_bytes", [_Sample(u.free, {"holds": h}) for h, u in usage.items()]
         yield "evalhub_disk_size_bytes", [_Sample(u.total, {"holds": h}) for h, u in usage.items()]
-
-
-def _existing(path: Path) -> Path:
-    return next(one for one in (path, *path.parents) if one.exists())
 
 
 def _sweeps(at: datetime) -> Iterator[_Family]:

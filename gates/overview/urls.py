@@ -6,6 +6,7 @@ from gates.overview import views
 
 urlpatterns = [
     path("", views.home, name="home"),
+    path("readyz", views.readyz, name="readyz"),
     path("metrics", views.metrics_page, name="metrics"),
     path("plans/", views.plans, name="plans"),
     path("plans/<digest:digest>/", views.plan, name="plan"),

@@ -14,11 +14,13 @@ from prometheus_client import exposition
 from prometheus_client.openmetrics import exposition as openmetrics
 
 from evalhub.protocol.plan import Plan as PlanDocument
+from evalhub.web import database
 from evalhub.web.access import signed_in
 from evalhub.web.errors import NotFoundError
 from evalhub.web.parameters import query_with
 from evidence.reader.queries import runs as reader
 from evidence.store import queries as store
+from evidence.store import storage
 from gates.checks import queries as checks
 from gates.decisions import queries as decisions
 from gates.overview import metrics, presentation
@@ -180,6 +182,58 @@ def _baselines(
         for compared in comparators.comparators(plan, document, arm, adopted=adopted):
             if compared.baseline is not None and arm.name not in found:
                 member = compared.baseline.members[0]
+@require_safe
+def readyz(request: HttpRequest) -> HttpResponse:
+    """Say whether this process can do its work, else in a sentence why it cannot.
+
+    The worker is no part of it: without one, what lanes send is taken all the same.
+    """
+    reason = _reason_not_to_be_ready()
+    if reason is not None:
+        return HttpResponse(f"{reason}\n", "text/plain; charset=utf-8", 503)
+    return HttpResponse("ready\n", content_type="text/plain")
+
+
+def _reason_not_to_be_ready() -> str | None:
+    """Return the first thing that is missing; strangers may read it, so it names no host and no path."""
+    if database.failure() is not None:
+        return "The database does not answer; the log of this process has its words."
+    missing = database.unapplied_migrations()
+    if missing:
+        return (
+            f"The database lacks {len(missing)} of this release's migrations, {missing[0]} first:"
+            " run `manage.py migrate`."
+        )
+    if not storage.is_configured():
+        return "The place of the objects cannot be used; `manage.py doctor` says why."
+    return None
+
+
+@require_safe
+def metrics_page(request: HttpRequest) -> HttpResponse:
+    """Answer a Prometheus: in its own text format, or in OpenMetrics where it takes that."""
+    if settings.METRICS_TOKEN and not _carries(request, settings.METRICS_TOKEN):
+        return HttpResponse(
+            "The metrics take the token of EVALHUB_METRICS_TOKEN: Authorization: Bearer …\n",
+            status=401,
+            content_type="text/plain; charset=utf-8",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    registry = metrics.registry(at=timezone.now())
+    if "application/openmetrics-text" in request.headers.get("Accept", ""):
+        text = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
+        return HttpResponse(text, content_type=openmetrics.CONTENT_TYPE_LATEST)
+    return HttpResponse(
+        exposition.generate_latest(registry), content_type=exposition.CONTENT_TYPE_PLAIN_0_0_4
+    )
+
+
+def _carries(request: HttpRequest, token: str) -> bool:
+    kind, _, secret = request.headers.get("Authorization", "").partition(" ")
+    given = secret.strip().encode(errors="surrogateescape")
+    return kind.lower() == "bearer" and hmac.compare_digest(given, token.encode())
+
+
 @require_safe
 def metrics_page(request: HttpRequest) -> HttpResponse:
     """Answer a Prometheus: in its own text format, or in OpenMetrics where it takes that."""
