@@ -182,6 +182,32 @@ def _baselines(
         for compared in comparators.comparators(plan, document, arm, adopted=adopted):
             if compared.baseline is not None and arm.name not in found:
                 member = compared.baseline.members[0]
+                found[arm.name] = ComparedWith(
+                    compared.comparison,
+                    member.plan,
+                    reader.BaselineArm(member.plan.pk, member.arm),
+                )
+    return found
+
+
+@require_safe
+@signed_in
+def run_baseline(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Lead from a run to the baseline's run of the same key."""
+    run = store.run_with_id(run_id)
+    plan = _readable_plan(request, run.plan.digest)
+    conclusion = decisions.newest_conclusion(plan)
+    against = _baselines(
+        plan, plan_queries.plan_document(plan), conclusion.content if conclusion else {}
+    ).get(run.arm)
+    other = against and reader.run_of_key(
+        against.place.plan_id, scenario=run.scenario, arm=against.place.arm, epoch=run.epoch
+    )
+    if other is None:
+        raise NotFoundError(f"There is no baseline with a run of {run}.")
+    return redirect("run", other.pk)
+
+
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
     """Say whether this process can do its work, else in a sentence why it cannot.
@@ -232,57 +258,6 @@ def _carries(request: HttpRequest, token: str) -> bool:
     kind, _, secret = request.headers.get("Authorization", "").partition(" ")
     given = secret.strip().encode(errors="surrogateescape")
     return kind.lower() == "bearer" and hmac.compare_digest(given, token.encode())
-
-
-@require_safe
-def metrics_page(request: HttpRequest) -> HttpResponse:
-    """Answer a Prometheus: in its own text format, or in OpenMetrics where it takes that."""
-    if settings.METRICS_TOKEN and not _carries(request, settings.METRICS_TOKEN):
-        return HttpResponse(
-            "The metrics take the token of EVALHUB_METRICS_TOKEN: Authorization: Bearer …\n",
-            status=401,
-            content_type="text/plain; charset=utf-8",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
-    registry = metrics.registry(at=timezone.now())
-    if "application/openmetrics-text" in request.headers.get("Accept", ""):
-        text = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
-        return HttpResponse(text, content_type=openmetrics.CONTENT_TYPE_LATEST)
-    return HttpResponse(
-        exposition.generate_latest(registry), content_type=exposition.CONTENT_TYPE_PLAIN_0_0_4
-    )
-
-
-def _carries(request: HttpRequest, token: str) -> bool:
-    kind, _, secret = request.headers.get("Authorization", "").partition(" ")
-    given = secret.strip().encode(errors="surrogateescape")
-    return kind.lower() == "bearer" and hmac.compare_digest(given, token.encode())
-
-
-                found[arm.name] = ComparedWith(
-                    compared.comparison,
-                    member.plan,
-                    reader.BaselineArm(member.plan.pk, member.arm),
-                )
-    return found
-
-
-@require_safe
-@signed_in
-def run_baseline(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Lead from a run to the baseline's run of the same key."""
-    run = store.run_with_id(run_id)
-    plan = _readable_plan(request, run.plan.digest)
-    conclusion = decisions.newest_conclusion(plan)
-    against = _baselines(
-        plan, plan_queries.plan_document(plan), conclusion.content if conclusion else {}
-    ).get(run.arm)
-    other = against and reader.run_of_key(
-        against.place.plan_id, scenario=run.scenario, arm=against.place.arm, epoch=run.epoch
-    )
-    if other is None:
-        raise NotFoundError(f"There is no baseline with a run of {run}.")
-    return redirect("run", other.pk)
 
 
 def _readable_plan(request: HttpRequest, digest: str) -> Plan:
