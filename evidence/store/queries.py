@@ -377,12 +377,12 @@ def recent_refusal_counts(since: datetime, *, most: int) -> dict[str, int]:
     return counts
 
 
-def storage_faults_since(at: datetime) -> QuerySet[StorageFault]:
 def storage_fault_counts(since: datetime) -> dict[str, int]:
     """Return how often the object store failed from `since` on, by what was being done."""
     rows = storage_faults_since(since).order_by("operation").values_list("operation")
     return dict.fromkeys(StorageOperation.values, 0) | dict(rows.annotate(count=Count("pk")))
 
 
+def storage_faults_since(at: datetime) -> QuerySet[StorageFault]:
     """Return the times that the object store failed from `at` on, newest first."""
     return StorageFault.objects.filter(at__gte=at).order_by("-pk")
