@@ -13,7 +13,7 @@ from evalhub.protocol.messages import SealRequest
 from evalhub.web.errors import LengthRequiredError
 from evidence.store.models import StorageOperation
 from evidence.store.operations import faults, intake, sealing, uploads
-from lanes.plans import queries as plans_queries
+from lanes.plans import presentation as plans_presentation
 from lanes.projects.authentication import require_attempt
 
 # A machine that sends nothing for so long is gone; its thread is needed for others.
@@ -30,7 +30,7 @@ class SegmentEndpoint(APIView):
         with uploads.place_for_upload():
             _end_silent_upload(request)
             received = intake.receive_segment(
-                plans_queries.attempt_with_key(attempt),
+                plans_presentation.addressed_attempt(attempt),
                 seq,
                 stream=_body(request),
                 length=length,
@@ -49,7 +49,7 @@ class SealEndpoint(APIView):
     def post(self, request: Request, attempt: str) -> Response:
         require_attempt(request, attempt)
         answer = sealing.seal(
-            plans_queries.attempt_with_key(attempt),
+            plans_presentation.addressed_attempt(attempt),
             parse_document(SealRequest, request.body),
             at=timezone.now(),
         )

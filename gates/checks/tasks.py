@@ -7,6 +7,7 @@ from evalhub.tasks.app import app
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
 from evalhub.tasks.sweeps import sweep
+from evalhub.web import logs
 from evidence.store.models import StorageOperation
 from evidence.store.operations import faults
 from evidence.store.storage import StorageUnavailableError
@@ -28,7 +29,9 @@ _DATABASE_AWAY = (OperationalError, InterfaceError)
 @faults.noted(StorageOperation.CONCLUDE, clock=timezone.now)
 def conclude_plan(*, plan_id: int) -> None:
     """Conclude one plan and deliver its check. Safe to repeat."""
-    concluding.conclude_plan(queries.plan_with_id(plan_id), at=timezone.now())
+    plan = queries.plan_with_id(plan_id)
+    logs.bind_plan(plan.digest)
+    concluding.conclude_plan(plan, at=timezone.now())
 
 
 @app.task(
@@ -39,7 +42,9 @@ def conclude_plan(*, plan_id: int) -> None:
 )
 def refresh_check(*, plan_id: int) -> None:
     """Bring the check of one plan's commit up to date and deliver it. Safe to repeat."""
-    concluding.refresh_check(queries.plan_with_id(plan_id), at=timezone.now())
+    plan = queries.plan_with_id(plan_id)
+    logs.bind_plan(plan.digest)
+    concluding.refresh_check(plan, at=timezone.now())
 
 
 @sweep(TaskName.SWEEP_CONCLUSIONS)

@@ -5,12 +5,24 @@ from datetime import datetime
 
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.scalars import Record, rfc3339
+from evalhub.web import logs
 from lanes.plans import queries
 from lanes.plans.models import Attempt, Plan
 
 
 class _NoContent(Record):
     """A body that says nothing."""
+
+
+def addressed_attempt(key: str) -> Attempt:
+    """Return the attempt that an address names, and name its plan in the log from here on.
+
+    Raises:
+        NotFoundError: if there is none.
+    """
+    attempt = queries.attempt_with_key(key)
+    logs.bind_plan(attempt.lane.plan.digest)
+    return attempt
 
 
 def expect_no_content(body: bytes) -> None:

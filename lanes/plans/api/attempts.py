@@ -59,7 +59,7 @@ class AttemptTokenEndpoint(APIView):
         # Asked first: a lane token of another attempt need not learn whether this one exists.
         if bearer_token(request).attempt is not None:
             require_attempt(request, key)
-        attempt = queries.attempt_with_key(key)
+        attempt = presentation.addressed_attempt(key)
         if bearer_token(request).attempt is None:
             require_scope(request, Scope.LANE_WRITE, project=attempt.lane.plan.project)
         presentation.expect_no_content(request.body)
@@ -81,7 +81,7 @@ class HeartbeatEndpoint(APIView):
         require_attempt(request, key)
         heartbeat = parse_document(Heartbeat, request.body)
         answer = attempts.record_heartbeat(
-            queries.attempt_with_key(key), heartbeat, at=timezone.now()
+            presentation.addressed_attempt(key), heartbeat, at=timezone.now()
         )
         return Response(answer.model_dump(mode="json"))
 
@@ -93,7 +93,7 @@ class BudgetEndpoint(APIView):
         require_attempt(request, key)
         wanted = parse_document(BudgetRequest, request.body)
         allocation = attempts.extend_budget(
-            queries.attempt_with_key(key), microusd=wanted.microusd, at=timezone.now()
+            presentation.addressed_attempt(key), microusd=wanted.microusd, at=timezone.now()
         )
         answer = BudgetAnswer(budget_microusd=allocation.limit_microusd)
         return Response(answer.model_dump(mode="json"))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from evalhub.tasks import trail
 from evalhub.tasks.app import app
@@ -91,6 +92,17 @@ def test_line_names_the_token_by_its_prefix(lines: Lines) -> None:
     (line,) = lines("evalhub.access")
     assert line["token"] == issued.token.prefix
     assert issued.secret[8:] not in json.dumps(line)
+
+
+def test_line_of_a_lane_names_its_plan(lines: Lines) -> None:
+    attempt = factories.make_attempt(factories.make_plan(at=timezone.now()), at=timezone.now())
+
+    secret = factories.make_lane_token(attempt, at=timezone.now())
+    heartbeat = {"phase": "running", "done": 1, "total": 3}
+    answer = wire.send("POST", f"/attempts/{attempt.key}/heartbeat", heartbeat, secret=secret)
+
+    (line,) = lines("evalhub.access")
+    assert (answer.status, line["plan"]) == (200, attempt.lane.plan.digest)
 
 
 def test_link_that_signs_in_is_not_logged(client: Client, lines: Lines) -> None:
