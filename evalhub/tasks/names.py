@@ -16,6 +16,7 @@ class TaskName(StrEnum):
     SWEEP_SCHEDULES = "lanes.sweep_schedules"
     SWEEP_BUDGETS = "lanes.sweep_budgets"
     SWEEP_RECEIPTS = "evidence.sweep_receipts"
+    SWEEP_DOCUMENTS = "evidence.sweep_documents"
 
 
 SWEEPS = (
@@ -25,6 +26,7 @@ SWEEPS = (
     TaskName.SWEEP_SCHEDULES,
     TaskName.SWEEP_BUDGETS,
     TaskName.SWEEP_RECEIPTS,
+    TaskName.SWEEP_DOCUMENTS,
 )
 """Asked for by beat every few seconds: each finds what a lost message left undone.
 

@@ -43,6 +43,55 @@ class Segment(models.Model):
         return f"{self.attempt_id}/{self.seq}"
 
 
+class Seal(models.Model):
+    """What had been received of an attempt when it was sealed. The row is the fact, `seal.json` its copy."""
+
+    attempt = models.OneToOneField(Attempt, on_delete=models.PROTECT, related_name="seal")
+    segments = models.PositiveIntegerField()
+    digest = models.CharField(max_length=71, help_text="Over the seq and sha256 of each segment.")
+    sealed_at = models.DateTimeField()
+    stored_at = models.DateTimeField(
+        null=True, help_text="When its object was seen; a sweep writes absent ones."
+    )
+
+    class Meta:
+        indexes = [
+            models.Index(
+                name="seal_without_object",
+                fields=["sealed_at"],
+                condition=Q(stored_at__isnull=True),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.attempt_id}: {self.segments}"
+
+
+class PlanCopy(models.Model):
+    """How far the objects of a plan tell what its rows know, so that these can be made again."""
+
+    plan = models.OneToOneField(Plan, on_delete=models.PROTECT, related_name="copy")
+    seen_version = models.PositiveBigIntegerField(
+        default=0, help_text="Of the plan's row when `state.json` was written; see queries."
+    )
+    rebuild_counted = models.PositiveIntegerField(
+        null=True,
+        help_text="While the rows are being made again: how many segments the plan's row has seen.",
+    )
+
+    class Meta:
+        indexes = [
+            models.Index(
+                name="plan_being_rebuilt",
+                fields=["plan"],
+                condition=Q(rebuild_counted__isnull=False),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.plan_id}: {self.seen_version}"
+
+
 class Run(models.Model):
     """One execution of a run key in one attempt. Exists from the first accepted item on.
 
@@ -123,6 +172,10 @@ class Refusal(models.Model):
     size_bytes = models.PositiveBigIntegerField()
     object_key = models.CharField(max_length=700)
     refused_at = models.DateTimeField()
+    stored_at = models.DateTimeField(
+        null=True,
+        help_text="Of a whole segment: when its reason was seen as an object; a sweep writes absent ones.",
+    )
 
     class Meta:
         constraints = [
@@ -131,7 +184,14 @@ class Refusal(models.Model):
                 condition=Q(category__in=[str(c) for c in Category if c is not Category.MISSING]),
             )
         ]
-        indexes = [models.Index(name="refusal_of_plan", fields=["plan", "-refused_at", "-id"])]
+        indexes = [
+            models.Index(name="refusal_of_plan", fields=["plan", "-refused_at", "-id"]),
+            models.Index(
+                name="refusal_without_object",
+                fields=["refused_at"],
+                condition=Q(segment__isnull=True, stored_at__isnull=True),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.category}: {self.path}"

@@ -23,7 +23,7 @@ from evalhub.protocol.segments import SegmentHeader, seal_digest
 from evidence.store import queries
 from evidence.store.models import Refusal, Run, Segment
 from evidence.store.operations import intake, sealing
-from evidence.store.operations.intake import Received
+from evidence.store.operations.recording import Received
 from lanes.plans import queries as plans_queries
 from lanes.plans.models import Attempt
 from tests.lanes.factories import CHECK_FINGERPRINT, NOW

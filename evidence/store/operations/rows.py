@@ -9,11 +9,17 @@ from uuid import UUID
 
 from evalhub.protocol.plan import RunKey
 from evalhub.protocol.records import Result
-from evalhub.protocol.segments import Category
+from evalhub.protocol.segments import Category, Receipt, Refused
 from evidence.store import queries
 from evidence.store.models import LONGEST_KEPT_PATH, Item, JudgeCall, Refusal, Run, Score, Segment
+from evidence.store.operations import probes
 from evidence.store.operations.contents import Unfit
-from evidence.store.operations.reading import AcceptedItem, RefusedItem, refused
+from evidence.store.operations.reading import (
+    AcceptedItem,
+    RefusedItem,
+    SegmentContent,
+    refused,
+)
 from lanes.plans.models import Attempt, AttemptState
 
 # SQLite takes a bounded number of parameters in one statement.
@@ -31,14 +37,19 @@ class Decided(NamedTuple):
     refused: list[RefusedItem]
 
 
-def decided_items(attempt: Attempt, accepted: Sequence[AcceptedItem]) -> Decided:
+class ReceiptContradictedError(Exception):
+    """What a receipt says cannot be, beside the rows that are there or the bytes that it names."""
+
+
+def decided_items(attempt: Attempt, content: SegmentContent) -> Decided:
     """Compare sound items with what the attempt has: its state, and the paths that are taken."""
+    decided = Decided([], [], [*content.refused])
     if not attempt.accepts_evidence:
         unfit = _ended(attempt)
-        return Decided([], [], [refused(item, unfit) for item in accepted])
-    taken = _taken_paths(attempt, [item.path for item in accepted])
-    decided = Decided([], [], [])
-    for item in accepted:
+        decided.refused.extend(refused(item, unfit) for item in content.accepted)
+        return decided
+    taken = _taken_paths(attempt, [item.path for item in content.accepted])
+    for item in content.accepted:
         known = taken.get(item.path)
         if known is None:
             decided.fresh.append(item)
@@ -48,7 +59,54 @@ def decided_items(attempt: Attempt, accepted: Sequence[AcceptedItem]) -> Decided
             detail = f"The attempt has another item at this path, with the digest {known}."
             unfit = Unfit(Category.DUPLICATE, "path_taken", detail)
             decided.refused.append(refused(item, unfit))
-    return _without_contradictions(attempt, decided)
+    decided = _without_contradictions(attempt, decided)
+    fresh = probes.without_misfits(attempt, decided.fresh, into=decided.refused)
+    return decided._replace(fresh=fresh)
+
+
+def decided_before(attempt: Attempt, content: SegmentContent, receipt: Receipt) -> Decided:
+    """Return what a receipt says of a segment's items, whatever would be decided now.
+
+    Raises:
+        ReceiptContradictedError: if it names other items than the segment has, or if one that it
+            accepted cannot be read now or is beside another of its path.
+    """
+    there = {item.path: item for item in content.refused}
+    there |= {item.path: refused(item, _UNDECIDED) for item in content.accepted}
+    turned_away = {
+        told.path: _refused_before(told, there.get(told.path)) for told in receipt.refused
+    }
+    unreadable = [item for item in content.refused if item.path not in turned_away]
+    if unreadable:
+        first = unreadable[0]
+        raise ReceiptContradictedError(
+            f"{first.path!r} was accepted and cannot be read by this release: {first.unfit.detail}"
+        )
+    accepted = [item for item in content.accepted if item.path not in turned_away]
+    if len(accepted) != receipt.accepted:
+        raise ReceiptContradictedError(
+            f"its receipt says that {receipt.accepted} items were accepted, but it has {len(accepted)}."
+        )
+    taken = _taken_paths(attempt, [item.path for item in accepted])
+    decided = Decided([], [], list(turned_away.values()))
+    for item in accepted:
+        if taken.get(item.path, item.sha256) != item.sha256:
+            raise ReceiptContradictedError(
+                f"{item.path!r} was accepted, but the attempt has another item at this path."
+            )
+        (decided.repeated if item.path in taken else decided.fresh).append(item)
+    return decided
+
+
+_UNDECIDED = Unfit(Category.MALFORMED, "", "")
+
+
+def _refused_before(told: Refused, item: RefusedItem | None) -> RefusedItem:
+    if item is None:
+        raise ReceiptContradictedError(
+            f"its receipt refuses {told.path!r}, which it does not have."
+        )
+    return item._replace(unfit=Unfit(told.category, told.code, told.detail))
 
 
 class _Told(NamedTuple):
@@ -104,7 +162,7 @@ def _words(told: _Told) -> str:
 
 
 def store_items(segment: Segment, attempt: Attempt, accepted: Sequence[AcceptedItem]) -> None:
-    """Write the items, and the runs, judge calls and scores that they tell of."""
+    """Write the items, and the runs, judge calls, scores and probes that they tell of."""
     runs = _stored_runs(attempt, accepted)
     rows = Item.objects.bulk_create(
         Item(
@@ -125,6 +183,7 @@ def store_items(segment: Segment, attempt: Attempt, accepted: Sequence[AcceptedI
     )
     _store_judge_calls(rows, accepted, runs)
     _store_measured_scores(attempt, runs, accepted)
+    probes.store_probes(attempt, accepted)
 
 
 def store_refusals(
@@ -134,9 +193,10 @@ def store_refusals(
     segment: Segment | None,
     object_key: str,
     at: datetime,
-) -> None:
+    stored_at: datetime | None = None,
+) -> list[Refusal]:
     """Write the quarantine's rows; the bytes stay where they lie."""
-    Refusal.objects.bulk_create(
+    return Refusal.objects.bulk_create(
         Refusal(
             attempt=attempt,
             plan=attempt.lane.plan,
@@ -149,6 +209,7 @@ def store_refusals(
             size_bytes=item.size_bytes,
             object_key=object_key,
             refused_at=at,
+            stored_at=stored_at,
         )
         for item in items
     )

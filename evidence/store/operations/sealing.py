@@ -9,8 +9,8 @@ from evalhub.protocol.messages import SealAnswer, SealRequest
 from evalhub.protocol.segments import Refused, SegmentDigest, seal_digest
 from evalhub.web.errors import DomainError
 from evidence.store import queries
-from evidence.store.models import Refusal
-from evidence.store.operations import objects
+from evidence.store.models import Refusal, Seal
+from evidence.store.operations import documents
 from lanes.plans import queries as plans_queries
 from lanes.plans.models import Attempt, AttemptState
 from lanes.plans.operations import attempts as attempts_operations
@@ -34,6 +34,7 @@ def seal(attempt: Attempt, request: SealRequest, *, at: datetime) -> SealAnswer:
         SegmentsMissingError: if the segments that were received are not those of the request.
         AttemptEndedError: if the attempt was superseded or cancelled.
     """
+    sealed: Seal | None = None
     with transaction.atomic(durable=True):
         locked = Attempt.objects.select_for_update(no_key=True).get(pk=attempt.pk)
         if locked.state in {AttemptState.SUPERSEDED, AttemptState.CANCELLED}:
@@ -44,9 +45,12 @@ def seal(attempt: Attempt, request: SealRequest, *, at: datetime) -> SealAnswer:
         _refuse_other_segments(queries.segment_digests(attempt), request)
         if request.final and locked.state != AttemptState.SEALED:
             attempts_operations.seal_attempt(attempt, at=at)
+            sealed = Seal.objects.create(
+                attempt=attempt, segments=request.segments, digest=request.digest, sealed_at=at
+            )
         is_sealed = request.final or locked.state == AttemptState.SEALED
-    if request.final:
-        objects.put_seal(attempt, segments=request.segments, digest=request.digest, at=at)
+    if sealed is not None:
+        documents.store_seal(sealed)
     return SealAnswer(missing=_missing(attempt), refused=_refused(attempt), sealed=is_sealed)
 
 

@@ -88,7 +88,9 @@ def _register(
     if Plan.objects.filter(digest=document.digest).exists():
         return Registration(queries.plan_with_digest(document.digest), created=False)
     policy = _accepted_policy(plan, project=project, at=at)
-    row = _stored(document, plan, policy=policy, registered_by=actors.actor_of_token(token), at=at)
+    row = store_plan(
+        document, plan, policy=policy, registered_by=actors.actor_of_token(token), at=at
+    )
     budget_operations.reserve(project, row.digest, _wants(plan), at=at)
     _supersede_other_heads(row, at=at)
     audit.record_audit(
@@ -125,7 +127,7 @@ def _accepted_policy(plan: plan_documents.Plan, *, project: Project, at: datetim
     return policy
 
 
-def _stored(
+def store_plan(
     document: ReadDocument,
     plan: plan_documents.Plan,
     *,
@@ -133,6 +135,7 @@ def _stored(
     registered_by: str,
     at: datetime,
 ) -> Plan:
+    """Write the rows of a plan and its lanes; the caller's transaction."""
     source = plan.source
     row = Plan.objects.create(
         project=policy.project,

@@ -9,7 +9,7 @@ from evalhub.protocol.canonical import bytes_digest
 from evalhub.protocol.paths import run_folder
 from evidence.store import queries
 from evidence.store.models import Item, JudgeCall, Refusal, Run, Score, Segment
-from evidence.store.operations import intake, objects, uploads
+from evidence.store.operations import intake, objects, recording, uploads
 from evidence.store.storage import object_store
 from lanes.plans.models import Plan
 from tests.evidence.factories import (
@@ -56,6 +56,7 @@ def test_objects_lie_where_the_wire_says() -> None:
     assert list(object_store().keys()) == sorted(
         [
             f"{folder}/plan.json",
+            f"{folder}/policy.json",
             f"{folder}/ordinary-1/{attempt.key}/attempt.json",
             f"{name}.zip",
             f"{name}.receipt.json",
@@ -166,7 +167,7 @@ def test_other_bytes_under_a_taken_seq_name_both_digests() -> None:
     other = make_segment(attempt, {"lane/logs/agent.1.log": b"two"})
     send_segment(attempt, kept)
 
-    with pytest.raises(intake.SegmentConflictError) as caught:
+    with pytest.raises(recording.SegmentConflictError) as caught:
         send_segment(attempt, other)
 
     assert bytes_digest(kept) in caught.value.detail

@@ -10,7 +10,8 @@ from django.db import connection
 from evalhub.protocol.paths import run_folder
 from evidence.store.models import Item, JudgeCall, Refusal, Run, Score, Segment
 from evidence.store.operations import sealing
-from evidence.store.operations.intake import Received, SegmentConflictError, SegmentRefusedError
+from evidence.store.operations.intake import SegmentRefusedError
+from evidence.store.operations.recording import Received, SegmentConflictError
 from lanes.budget import queries as budget_queries
 from lanes.plans import queries as plans_queries
 from lanes.plans.models import Attempt

@@ -1,0 +1,74 @@
+"""The small documents that lie beside the segments, so that the rows can be made again from objects.
+
+`receipt.json` is the receipt as it was given, and `plan.json` and `policy.json` are those documents
+themselves; the others are defined here.
+"""
+
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from evalhub.protocol.scalars import Count, DigestText, Name, Ordinal, Record, Time
+from evalhub.protocol.segments import Category
+
+AttemptKey = Field(pattern=r"^att_[A-Za-z0-9_-]{10,60}$")
+
+
+class RetainedAttempt(Record):
+    """`attempt.json`: whose folder this is."""
+
+    attempt: str = AttemptKey
+    plan: DigestText
+    lane: Name
+    number: Ordinal
+    opened_at: Time
+
+
+class RetainedSeal(Record):
+    """`seal.json`: what had been received when the attempt was sealed, and when that was."""
+
+    segments: Count
+    digest: DigestText
+    sealed_at: Time
+
+
+class RetainedRefusal(Record):
+    """`<seq>-<sha256>.refusal.json`: why the whole segment beside it is in quarantine."""
+
+    seq: Ordinal
+    sha256: DigestText
+    size_bytes: Count
+    category: Category = Field(strict=False)
+    code: str
+    detail: str
+    refused_at: Time
+
+
+class RetainedAllocation(Record):
+    """What a lane was given from a pool, and what its row knew."""
+
+    lane: Name
+    pool: Name
+    columns: dict[str, JsonValue]
+
+
+class AttemptState(Record):
+    """An attempt of a plan, and what its row knew that no other object tells."""
+
+    identity: RetainedAttempt
+    columns: dict[str, JsonValue]
+
+
+class RetainedState(Record):
+    """`state.json`: what the rows of a plan knew that no other object tells.
+
+    Written by a sweep, so it may be some seconds older than the segments: `evidence` counts those
+    that the plan's row had seen, and whole refused ones.
+    """
+
+    schema_: Literal["evalhub.state/1"] = Field(alias="schema", default="evalhub.state/1")
+    plan: DigestText
+    evidence: Count
+    columns: dict[str, JsonValue]
+    attempts: list[AttemptState]
+    allocations: list[RetainedAllocation]

@@ -1,0 +1,215 @@
+"""The rows of one received segment, in one transaction: when it arrives, and when rows are made again."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db import transaction
+
+from evalhub.protocol.segments import Receipt, Refused
+from evalhub.web.errors import DomainError
+from evidence.store import queries
+from evidence.store.models import Refusal, Segment
+from evidence.store.operations import documents, receipts, rows
+from evidence.store.operations.reading import (
+    Expected,
+    Money,
+    RefusedItem,
+    SegmentContent,
+    SegmentUnfitError,
+)
+from evidence.store.operations.uploads import Upload
+from lanes.budget.operations import money as budget_operations
+from lanes.budget.operations.money import SettledCall, UnreadableCost
+from lanes.plans.models import Attempt
+from lanes.plans.operations import attempts as attempts_operations
+from lanes.plans.operations import lifecycle as lifecycle_operations
+
+
+class SegmentConflictError(DomainError):
+    status = 409
+    code = "segment-conflict"
+    fix = "Send new bytes under a new seq; a received segment never changes."
+
+
+class Received(NamedTuple):
+    """A receipt, and whether it was made for this upload or an earlier one of the same bytes."""
+
+    receipt: Receipt
+    is_new: bool
+
+
+class Before(NamedTuple):
+    """A segment was recorded before and its rows were lost: what was decided then, stands."""
+
+    receipt: Receipt | None
+    """None of a segment that was refused as a whole."""
+    seen_at: datetime
+    """When the receipt or the reason was seen beside the segment."""
+    is_counted: bool
+    """Whether the rows of plan and attempt know of it already."""
+
+
+def expected_of(attempt: Attempt, *, at: datetime) -> Expected:
+    """Return what a segment of an attempt that arrives at `at` must say of itself."""
+    lane, plan = attempt.lane, attempt.lane.plan
+    facts = queries.plan_facts(plan)
+    return Expected(
+        project=plan.project.name,
+        plan=plan.digest,
+        lane=lane.name,
+        attempt=attempt.key,
+        tested_sha=facts.commits[lane.name],
+        opened_at=attempt.opened_at,
+        received_at=at,
+        owners=facts.owners,
+    )
+
+
+def known_receipt(attempt: Attempt, seq: int, upload: Upload) -> Received | None:
+    """Return the receipt of an attempt's segment; None if there is none of this seq.
+
+    Raises:
+        SegmentConflictError: if other bytes were received under this seq.
+    """
+    segment = Segment.objects.filter(attempt=attempt, seq=seq).first()
+    if segment is None:
+        return None
+    if segment.sha256 != upload.sha256:
+        raise SegmentConflictError(
+            f"Segment {seq} was received with {segment.sha256}; these bytes have {upload.sha256}."
+        )
+    return Received(receipts.receipt_of(segment), is_new=False)
+
+
+def record_segment(
+    attempt: Attempt,
+    upload: Upload,
+    content: SegmentContent,
+    *,
+    object_key: str,
+    at: datetime,
+    before: Before | None = None,
+) -> Received:
+    """Write the rows of a segment whose object is durable, and return its receipt.
+
+    Raises:
+        SegmentConflictError: if other bytes were received under its seq meanwhile.
+        ReceiptContradictedError: if the rows that are there do not allow what was decided before.
+    """
+    header = content.header
+    assert header is not None  # noqa: S101 - `sorted_segment` has refused any other
+    with transaction.atomic(durable=True):
+        # Rows of the budget are locked before attempts and plans, here as everywhere.
+        _settle(attempt, content.money, at=at)
+        locked = _locked(attempt)
+        known = known_receipt(attempt, header.seq, upload)
+        if known is not None:
+            return known
+        if before is None or before.receipt is None:
+            decided = rows.decided_items(locked, content)
+            receipt = Receipt(
+                seq=header.seq,
+                sha256=upload.sha256,
+                accepted=len(decided.fresh) + len(decided.repeated),
+                refused=[_told(item) for item in decided.refused],
+                received_at=at,
+            )
+        else:
+            receipt = before.receipt
+            decided = rows.decided_before(locked, content, receipt)
+        segment = Segment.objects.create(
+            attempt=attempt,
+            seq=header.seq,
+            sha256=upload.sha256,
+            size_bytes=upload.size_bytes,
+            segment_class=header.class_,
+            object_key=object_key,
+            created_at=header.created_at,
+            received_at=at,
+            receipt=receipt.model_dump(mode="json"),
+            receipt_stored_at=before.seen_at if before is not None else None,
+        )
+        rows.store_items(segment, attempt, decided.fresh)
+        rows.store_refusals(attempt, decided.refused, segment=segment, object_key=object_key, at=at)
+        _note_unknown(attempt, content.money, at=at)
+        _tell_plan(attempt, before, at=at, late=bool(decided.fresh))
+    if before is None:
+        receipts.store_receipt(segment)
+    return Received(receipt, is_new=True)
+
+
+def quarantine_segment(
+    attempt: Attempt,
+    upload: Upload,
+    error: SegmentUnfitError,
+    *,
+    object_key: str,
+    at: datetime,
+    before: Before | None = None,
+) -> None:
+    """Keep a whole refused segment, once however often it is sent."""
+    with transaction.atomic(durable=True):
+        _settle(attempt, error.money, at=at)
+        _locked(attempt)
+        if Refusal.objects.filter(attempt=attempt, object_key=object_key, path="").exists():
+            return
+        item = RefusedItem("", error.unfit, upload.sha256, upload.size_bytes)
+        (refusal,) = rows.store_refusals(
+            attempt,
+            [item],
+            segment=None,
+            object_key=object_key,
+            at=at,
+            stored_at=before.seen_at if before is not None else None,
+        )
+        _note_unknown(attempt, error.money, at=at)
+        _tell_plan(attempt, before, at=at, late=False)
+    if before is None:
+        documents.store_refusal(refusal)
+
+
+def _tell_plan(attempt: Attempt, before: Before | None, *, at: datetime, late: bool) -> None:
+    if before is None or not before.is_counted:
+        attempts_operations.touch_attempt(attempt, at=at)
+        lifecycle_operations.bump_inputs(attempt.lane.plan, at=at, late=late)
+
+
+def _locked(attempt: Attempt) -> Attempt:
+    return Attempt.objects.select_for_update(no_key=True).get(pk=attempt.pk)
+
+
+def _settle(attempt: Attempt, money: Money, *, at: datetime) -> None:
+    if not money.calls:
+        return
+    lane, plan = attempt.lane, attempt.lane.plan
+    calls = [
+        SettledCall(
+            project=plan.project,
+            plan=plan.digest,
+            lane=lane.name,
+            attempt=attempt.key,
+            call_id=call.call_id,
+            rubric=call.rubric,
+            stage=call.stage,
+            cost_microusd=call.cost_microusd,
+            cost_source=call.cost_source,
+        )
+        for call in money.calls
+    ]
+    budget_operations.settle(calls, at=at)
+
+
+def _note_unknown(attempt: Attempt, money: Money, *, at: datetime) -> None:
+    lane, plan = attempt.lane, attempt.lane.plan
+    for path, lines in money.unknown.items():
+        note = UnreadableCost(plan.project, plan.digest, lane.name, attempt.key, path, lines)
+        budget_operations.note_unknown_cost(note, at=at)
+
+
+def _told(item: RefusedItem) -> Refused:
+    return Refused(
+        path=item.path,
+        category=item.unfit.category,
+        code=item.unfit.code,
+        detail=item.unfit.detail,
+    )
