@@ -29,11 +29,17 @@ _WITH_OBJECTS = 200
 are there: a run's page says that its object is missing."""
 _POOL_MICROUSD = 10**15
 _BY_HAND, _BY_POLICY = "user:generated", "policy"
+_MAIN = "refs/heads/main"
 
 
 class StoreNotEmptyError(DomainError):
     code = "store-not-empty"
     fix = "Name another data directory or database, or say --add."
+
+
+class SeedUsedError(DomainError):
+    code = "seed-used"
+    fix = "Name another seed: this one would give the same plans again."
 
 
 class MiscountedError(DomainError):
@@ -70,13 +76,16 @@ def generate_store(
 ) -> dict[str, int]:
     """Write a store of `runs` runs, the year before `until`; return how many rows each table got.
 
-    Equal arguments give equal rows in an empty store. `report` hears how many runs are written.
-    Skips what production does for each upload (quotas, refusals, audit of people), so it is for
-    stores that are thrown away.
+    Equal arguments give equal rows in an empty store; in one that was generated with another seed,
+    its projects grow. `report` hears how many runs are written. Nothing is checked as production
+    checks each upload, so it is for stores that are thrown away.
 
     Raises:
+        SeedUsedError: if a store of this seed is there already.
         MiscountedError: if a table did not grow by what was written.
     """
+    if Plan.objects.filter(workflow_run_id=_workflow_run(seed, 0), ref=_MAIN).exists():
+        raise SeedUsedError(f"The store has the plans of seed {seed} already.")
     year = _Year(seed=seed, projects=projects, begins_at=until - YEAR)
     before = year.rows.counts()
     cases = schedule(runs=runs, seed=seed, projects=projects, until=until)
@@ -105,7 +114,7 @@ class _Year:
         self.rows = Rows()
         self._seed, self._begins_at = seed, begins_at
         self._models: dict[tuple[str, Profile], conclusions.Model] = {}
-        self._homes = [_home(seed, number, at=begins_at) for number in range(projects)]
+        self._homes = [_home(number, at=begins_at) for number in range(projects)]
 
     def add(self, case: Case, *, keeps_objects: bool) -> None:
         """Add a plan and everything that follows from it."""
@@ -122,7 +131,7 @@ class _Year:
             policy.digest,
             *(case.event, case.ref, case.pull_request),
             *(case.head_sha, case.tested_sha, case.base_sha),
-            1_000_000 * self._seed + case.index,
+            _workflow_run(self._seed, case.index),
             case.at,
         )
         place = Place(home.project, policy, home.pool, facts, keeps_objects)
@@ -202,46 +211,54 @@ class _Year:
         self.rows.checks.add(
             *(home.project.pk, suite, head, f"evalhub / {suite}", external_id, status, word),
             *(*output, summary.plan_url(Plan(digest=plan.digest)), moment(case.at), ended_at),
-            *(3, 3, self._seed * 1_000_000 + case.index, 0, "", moment(case.at + TOOK)),
+            *(3, 3, _workflow_run(self._seed, case.index), 0, "", moment(case.at + TOOK)),
             *(moment(looked_at), moment(looked_at)),
         )
 
 
+def _workflow_run(seed: int, index: int) -> int:
+    return 10_000_000 * (seed + 1) + index
+
+
 @transaction.atomic
-def _home(seed: int, number: int, *, at: datetime) -> _Home:
-    project = Project.objects.create(
-        name=f"generated-{seed}/agent-{number}",
-        repository_id=10_000_000_000 + 1_000 * seed + number,
-        default_branch="main",
-        checks_for_unverified=True,
-        salt=bytes_digest(f"{seed} {number}".encode())[7:],
-        created_at=at,
+def _home(number: int, *, at: datetime) -> _Home:
+    project, _ = Project.objects.get_or_create(
+        name=f"generated/agent-{number}",
+        defaults={
+            "repository_id": 10_000_000_000 + number,
+            "default_branch": "main",
+            "checks_for_unverified": True,
+            "salt": bytes_digest(f"salt {number}".encode())[7:],
+            "created_at": at,
+        },
     )
-    pool = Pool.objects.create(
-        project=project, name=POOL, limit_microusd=_POOL_MICROUSD, created_at=at
+    pool, _ = Pool.objects.get_or_create(
+        project=project, name=POOL, defaults={"limit_microusd": _POOL_MICROUSD, "created_at": at}
     )
     return _Home(project, pool)
 
 
 def _new_policy(home: _Home, half: int, at: datetime) -> PolicyVersion:
-    home.policies[half] = PolicyVersion.objects.create(
-        project=home.project, **_version(policy_document(half)), registered_at=at, current_since=at
+    digest, text = _named(policy_document(half))
+    home.policies[half], _ = PolicyVersion.objects.get_or_create(
+        project=home.project,
+        digest=digest,
+        defaults={"document": text, "registered_at": at, "current_since": at},
     )
     return home.policies[half]
 
 
 def _new_suite(home: _Home, case: Case, quarter: int) -> SuiteVersion:
-    name = case.shape.suite
-    home.suites[name, quarter] = SuiteVersion.objects.create(
+    digest, text = _named(suite_document(case.shape, quarter))
+    home.suites[case.shape.suite, quarter], _ = SuiteVersion.objects.get_or_create(
         project=home.project,
-        name=name,
-        **_version(suite_document(case.shape, quarter)),
-        registered_at=case.at,
-        current_since=case.at,
+        name=case.shape.suite,
+        digest=digest,
+        defaults={"document": text, "registered_at": case.at, "current_since": case.at},
     )
-    return home.suites[name, quarter]
+    return home.suites[case.shape.suite, quarter]
 
 
-def _version(document: dict[str, Any]) -> dict[str, str]:
+def _named(document: dict[str, Any]) -> tuple[str, str]:
     text = canonical_bytes(document)
-    return {"digest": bytes_digest(text), "document": text.decode()}
+    return bytes_digest(text), text.decode()

@@ -36,6 +36,17 @@ class ItemKind(StrEnum):
 
 RECORD_KINDS = frozenset(ItemKind) - {ItemKind.TRANSCRIPT, ItemKind.FILE, ItemKind.LOG}
 """What a segment of class `record` carries; the rest is `bulk`."""
+LANE_KINDS = frozenset(
+    {
+        ItemKind.PREFLIGHT,
+        ItemKind.ENVIRONMENT,
+        ItemKind.REDACTIONS,
+        ItemKind.FAULTS,
+        ItemKind.PROBES,
+        ItemKind.LOG,
+    }
+)
+"""Evidence of the lane itself; the rest is of one run."""
 
 
 class ItemPath(NamedTuple):

@@ -47,7 +47,7 @@ class RunsEndpoint(APIView):
         scores = runs.deciding_scores(
             page.runs, rubrics=document.rubrics, policy=plans.policy_document(plan.policy)
         )
-        answer = [_run(run) | {"scores": scores.get(run.pk, {})} for run in page.runs]
+        answer = [_run(run, plan=digest) | {"scores": scores.get(run.pk, {})} for run in page.runs]
         return Response({"runs": answer, "next": page.next})
 
 
@@ -59,7 +59,7 @@ class RunEndpoint(APIView):
         run = _readable_run(request, run_id)
         result, failure = records.result(run), records.failure(run)
         return Response(
-            _run(run)
+            _run(run, plan=run.plan.digest)
             | {
                 "result": result and result.model_dump(mode="json"),
                 "failure": failure and failure.model_dump(mode="json"),
@@ -98,10 +98,10 @@ def _readable_run(request: Request, run_id: int) -> Run:
     return run
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: Run, *, plan: str) -> dict[str, Any]:
     return {
         "id": run.pk,
-        "plan": run.plan.digest,
+        "plan": plan,
         "lane": run.lane.name,
         "attempt": run.attempt.key,
         "scenario": run.scenario,

@@ -19,7 +19,7 @@ from evalhub.protocol.archive import (
 from evalhub.protocol.canonical import bytes_digest
 from evalhub.protocol.coverage import RunEvidence, missing_lane_evidence, missing_run_evidence
 from evalhub.protocol.faults import parse_document
-from evalhub.protocol.paths import ItemKind
+from evalhub.protocol.paths import LANE_KINDS, ItemKind
 from evalhub.protocol.plan import PlannedLane, RunKey
 from evalhub.protocol.records import AGENT_FAULTS, MEASURED, LaneEnvironment
 from evalhub.protocol.segments import Category, SegmentDigest
@@ -263,7 +263,8 @@ def lane_coverage(lane: Lane, *, planned: PlannedLane) -> LaneCoverage:
     """
     newest = Attempt.objects.filter(lane=lane).order_by("-number").first()
     items = Item.objects.filter(attempt__lane=lane)
-    lane_paths = items.filter(run__isnull=True).values_list("path", flat=True)
+    # By kind: "of no run" would be looked up in an index where it stands for the lanes of all plans.
+    lane_paths = items.filter(kind__in=LANE_KINDS).values_list("path", flat=True)
     return LaneCoverage(
         lane.name,
         _missing_of_runs(lane, planned),

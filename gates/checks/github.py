@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from functools import cache
 from http import HTTPStatus
 from ssl import SSLContext
@@ -76,12 +77,29 @@ class CheckRun:
 
 
 @dataclass(frozen=True)
+class Recognized:
+    """GitHub takes the credentials; `clock` is its time, if it tells."""
+
+    clock: datetime | None
+
+
+@dataclass(frozen=True)
 class GitHub:
     """A connection that speaks for one delivery. `at` is its present, for relative times in answers."""
 
     client: httpx.Client
     at: datetime
     timeout_seconds: float
+
+    def recognize(self) -> Recognized | Failed:
+        """Ask whether GitHub takes the credentials, by a question that costs nothing."""
+        answer = self._asked("GET", "/rate_limit")
+        if not isinstance(answer, httpx.Response):
+            return answer
+        # An enterprise's GitHub without limits knows who asks, and has no such page.
+        if answer.is_success or answer.status_code == HTTPStatus.NOT_FOUND:
+            return Recognized(_clock(answer))
+        return _failure(answer, at=self.at)
 
     def create(self, repository: str, body: Mapping[str, object]) -> Outcome:
         """Create a check run. GitHub makes a second one if it is asked twice."""
@@ -120,15 +138,20 @@ class GitHub:
         return Delivered(github_id)
 
     def _answered(self, method: str, path: str, **content: object) -> dict[str, object] | Failed:
+        response = self._asked(method, path, **content)
+        if not isinstance(response, httpx.Response):
+            return response
+        if response.is_success:
+            return _json_object(response) or Unknown("GitHub's answer is not a JSON object.")
+        return _failure(response, at=self.at)
+
+    def _asked(self, method: str, path: str, **content: object) -> httpx.Response | Unknown:
         try:
-            response = self.client.request(method, path, **content)  # type: ignore[arg-type]
+            return self.client.request(method, path, **content)  # type: ignore[arg-type]
         except httpx.TimeoutException:
             return Unknown(f"GitHub did not answer within {self.timeout_seconds:g} seconds.")
         except httpx.TransportError as error:
             return Unknown(f"GitHub could not be reached: {error}.")
-        if response.is_success:
-            return _json_object(response) or Unknown("GitHub's answer is not a JSON object.")
-        return _failure(response, at=self.at)
 
 
 @contextmanager
@@ -211,6 +234,13 @@ def _retry_at(response: httpx.Response, said: str, *, at: datetime) -> datetime 
     is_limit = response.status_code == HTTPStatus.TOO_MANY_REQUESTS or "rate limit" in said.lower()
     # A 403 without any sign of a limit is a missing permission.
     return at + _LEAST_PAUSE if is_limit else None
+
+
+def _clock(response: httpx.Response) -> datetime | None:
+    try:
+        return parsedate_to_datetime(response.headers.get("date", ""))
+    except ValueError:
+        return None
 
 
 def _said(response: httpx.Response) -> str:

@@ -50,11 +50,13 @@ def lagging_plans() -> QuerySet[Plan]:
     not_shown = Q(Exists(checks.filter(status="completed"))) | Q(
         Exists(checks.filter(status="queued")), state=PlanState.RUNNING
     )
-    unconcluded = Plan.objects.filter(may_have_check()).exclude(state=PlanState.CONCLUDED)
+    # What is not concluded is behind its inputs, and that has an index.
+    behind = Plan.objects.filter(may_have_check(), concluded_version__lt=F("inputs_version"))
+    unconcluded = behind.exclude(state=PlanState.CONCLUDED)
     lagging = unconcluded.filter(
         ~Exists(checks) | Exists(checks.filter(not_seen)) | (is_heard & not_shown)
     )
-    return lagging.defer("document").order_by("pk")
+    return lagging.defer("document").order_by("deadline_at", "pk")
 
 
 def is_undelivered() -> Q:
@@ -91,6 +93,11 @@ def oldest_undelivered_at() -> datetime | None:
 def refused_check_count() -> int:
     """Return how many checks GitHub does not take as they are: nobody tries again until they change."""
     return Check.objects.filter(is_undelivered(), _is_refused()).count()
+
+
+def checks_without_credentials() -> int:
+    """Return how many checks wait for credentials that are not set."""
+    return Check.objects.filter(is_undelivered(), last_error=NO_CREDENTIALS).count()
 
 
 def _is_refused() -> Q:

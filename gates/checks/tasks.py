@@ -14,6 +14,7 @@ from evidence.store.storage import StorageUnavailableError
 from gates.checks import queries
 from gates.checks.operations import concluding, delivery
 from gates.decisions import queries as decisions
+from gates.decisions.operations import words
 
 # One after the other, as GitHub asks for; the next sweep goes on.
 _DELIVERIES_PER_SWEEP = 50
@@ -49,10 +50,14 @@ def refresh_check(*, plan_id: int) -> None:
 
 @sweep(TaskName.SWEEP_CONCLUSIONS)
 def sweep_conclusions() -> None:
-    """Ask for the conclusion of every finished plan that lacks one for its newest inputs."""
+    """Ask for the conclusion of every finished plan that lacks one for its newest inputs.
+
+    Also finds plans that an earlier release has concluded meanwhile, without noting the word.
+    """
     # A task each: one that fails keeps none of the others waiting.
     for plan in decisions.unconcluded_plans(at=timezone.now()):
         enqueue_on_commit(TaskName.CONCLUDE_PLAN, plan_id=plan.pk)
+    words.copy_newer_words()
 
 
 @sweep(TaskName.SWEEP_CHECKS)

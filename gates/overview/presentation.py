@@ -1,12 +1,13 @@
 """How a plan is told: conclusion JSON, coverage and spend in, plain values for templates out."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from evalhub.protocol.plan import Plan as PlanDocument
 from evalhub.protocol.plan import PlannedLane, RunKey
 from evidence.store.queries import LaneCoverage
+from gates.decisions.queries import Headline
 from gates.overview import charts
 from lanes.budget.queries import LaneSpend, PlanSpend
 from lanes.plans.models import Attempt, Plan, PlanState
@@ -266,16 +267,7 @@ class PlanRow(NamedTuple):
     title: str
 
 
-def plan_rows(plans: Sequence[Plan], *, conclusions: Mapping[int, Any]) -> list[PlanRow]:
-    """Return the rows of the list of plans; `conclusions` are the newest, by plan id."""
-    rows = []
-    for plan in plans:
-        newest = conclusions.get(plan.pk)
-        rows.append(
-            PlanRow(
-                plan,
-                newest.conclusion if newest is not None else None,
-                newest.title if newest is not None else "",
-            )
-        )
-    return rows
+def plan_rows(plans: Iterable[Plan], *, newest: Mapping[int, Headline]) -> list[PlanRow]:
+    """Return the rows of the list of plans; `newest` are their newest conclusions, by plan id."""
+    nothing = Headline(None, "")
+    return [PlanRow(plan, *newest.get(plan.pk, nothing)) for plan in plans]

@@ -33,11 +33,9 @@ from lanes.projects.queries import members
 
 PLANS_PER_PAGE = 50
 FAILED_SHOWN = 30
-# The newest conclusion is not a column of the plan, so a filter by it looks at plans in turn; beyond
-# this many the page ends with what it has and a link that goes on.
-MOST_LOOKED_AT = 500
 CONCLUSIONS = ("success", "failure", "action_required", "neutral")
 NONE_YET = "open"
+_WANTED = {**{word: word for word in CONCLUSIONS}, NONE_YET: plan_queries.NOT_CONCLUDED}
 
 
 @require_safe
@@ -54,15 +52,18 @@ def plans(request: HttpRequest) -> HttpResponse:
     project, suite = request.GET.get("project", ""), request.GET.get("suite", "")
     conclusion = request.GET.get("conclusion", "")
     before = request.GET.get("before", "")
-    page = _plan_page(
+    found = plan_queries.plans_of(
         [p for p in visible if not project or p.name == project],
-        suite=suite,
-        conclusion=conclusion if conclusion in {*CONCLUSIONS, NONE_YET} else "",
         before=_readable_plan(request, before) if before else None,
+        limit=PLANS_PER_PAGE + 1,
+        wanted=plan_queries.PlanFilter(
+            suite_name=suite or None, conclusion=_WANTED.get(conclusion)
+        ),
     )
+    page = found[:PLANS_PER_PAGE]
     context = {
-        "rows": page.rows,
-        "next": query_with(request, before=page.next) if page.next else None,
+        "rows": presentation.plan_rows(page, newest=decisions.newest_headlines(page)),
+        "next": query_with(request, before=page[-1].digest) if len(found) > len(page) else None,
         "is_first": not before,
         "projects": [p.name for p in visible],
         "conclusions": [*CONCLUSIONS, NONE_YET],
@@ -71,33 +72,6 @@ def plans(request: HttpRequest) -> HttpResponse:
         "conclusion": conclusion,
     }
     return render(request, "gates/overview/plan_list.html", context)
-
-
-class PlanPage(NamedTuple):
-    """Some plans, newest first; `next` is the digest of the last one that was looked at."""
-
-    rows: list[presentation.PlanRow]
-    next: str | None
-
-
-def _plan_page(visible: list[Any], *, suite: str, conclusion: str, before: Plan | None) -> PlanPage:
-    rows: list[presentation.PlanRow] = []
-    for _ in range(0, MOST_LOOKED_AT, PLANS_PER_PAGE):
-        found = plan_queries.plans_of(
-            visible, before=before, limit=PLANS_PER_PAGE, suite_name=suite or None
-        )
-        newest = decisions.newest_conclusions(found)
-        rows += [
-            row
-            for row in presentation.plan_rows(found, conclusions=newest)
-            if not conclusion or (row.conclusion or NONE_YET) == conclusion
-        ]
-        before = found[-1] if found else before
-        if len(found) < PLANS_PER_PAGE:
-            return PlanPage(rows, None)
-        if len(rows) >= PLANS_PER_PAGE or not conclusion:
-            break
-    return PlanPage(rows, before.digest if before is not None else None)
 
 
 @require_safe

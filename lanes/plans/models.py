@@ -89,6 +89,14 @@ class Plan(models.Model):
         null=True,
         help_text="When the inputs first moved past the newest conclusion; null before they did.",
     )
+    conclusion = models.CharField(  # noqa: DJ001 - null before the first
+        max_length=16, null=True, help_text="The newest conclusion's word, to find plans by."
+    )
+    conclusion_version = models.PositiveBigIntegerField(
+        default=0,
+        db_default=0,
+        help_text="The concluded_version that `conclusion` is of; behind where another release concluded.",
+    )
     registered_by = models.CharField(max_length=200)
     registered_at = models.DateTimeField()
     deadline_at = models.DateTimeField()
@@ -102,7 +110,32 @@ class Plan(models.Model):
             models.Index(
                 name="plan_newest_of_project", fields=["project", "-registered_at", "-id"]
             ),
+            models.Index(
+                name="plan_newest_of_suite",
+                fields=["project", "suite_name", "-registered_at", "-id"],
+            ),
+            models.Index(
+                name="plan_newest_by_conclusion",
+                fields=["project", "conclusion", "-registered_at", "-id"],
+            ),
+            models.Index(
+                name="plan_of_suite_by_conclusion",
+                fields=["project", "suite_name", "conclusion", "-registered_at", "-id"],
+            ),
             models.Index(name="plan_of_commit", fields=["project", "suite_name", "head_sha"]),
+            models.Index(
+                name="plan_of_tested_commit", fields=["project", "suite_name", "tested_sha"]
+            ),
+            models.Index(
+                name="plan_not_superseded",
+                fields=["project", "suite_name", "pull_request"],
+                condition=Q(superseded_at__isnull=True),
+            ),
+            models.Index(
+                name="plan_of_older_conclusion",
+                fields=["concluded_version"],
+                condition=Q(conclusion_version__lt=F("concluded_version")),
+            ),
             models.Index(name="plan_of_workflow_run", fields=["workflow_run_id"]),
             models.Index(
                 name="plan_behind_its_inputs",
@@ -170,6 +203,8 @@ class Attempt(models.Model):
                 name="attempt_heard_after_opening", condition=Q(last_heard_at__gte=F("opened_at"))
             ),
         ]
+        # Without `last_heard_at`, which each upload and heartbeat writes: few are open at a time.
+        indexes = [models.Index(name="attempt_by_state", fields=["state"])]
 
     def __str__(self) -> str:
         return self.key

@@ -14,6 +14,7 @@ from django.db.models import (
     DateTimeField,
     Exists,
     F,
+    Max,
     OuterRef,
     Q,
     QuerySet,
@@ -78,24 +79,58 @@ def plan_with_digest(digest: str) -> Plan:
     return plan
 
 
+class PlanFilter(NamedTuple):
+    """Which plans are wanted; None does not filter."""
+
+    suite_name: str | None = None
+    conclusion: str | None = None
+    """The newest conclusion's word; `NOT_CONCLUDED` for plans without one."""
+    workflow_run_id: int | None = None
+
+
+NOT_CONCLUDED = ""
+ALL_PLANS = PlanFilter()
+
+
 def plans_of(
     projects: Iterable[Project],
     *,
     before: Plan | None = None,
     limit: int,
-    suite_name: str | None = None,
-    workflow_run_id: int | None = None,
+    wanted: PlanFilter = ALL_PLANS,
 ) -> list[Plan]:
     """Return the newest plans of some projects; `before` is the last plan of the page above."""
-    plans = _plans().filter(project__in=projects).order_by("-registered_at", "-pk")
-    if suite_name is not None:
-        plans = plans.filter(suite_name=suite_name)
-    if workflow_run_id is not None:
-        plans = plans.filter(workflow_run_id=workflow_run_id)
+    ids = [project.pk for project in projects]
+    plans = _wanted(Plan.objects.order_by("-registered_at", "-pk"), wanted, before=before)
+    rows = plans.filter(project__in=ids)
+    if len(ids) > 1:
+        # Else the newest few would be sorted out of everything that these projects ever had. A
+        # project's own n-th is read off an index, and what is older than the newest of those n-th
+        # is on no page.
+        nth = plans.filter(project=OuterRef("pk")).values("registered_at")[limit - 1 : limit]
+        limits = Project.objects.filter(pk__in=ids).annotate(nth=Subquery(nth))
+        oldest = limits.aggregate(oldest=Max("nth"))["oldest"]
+        if oldest is not None:
+            rows = rows.filter(registered_at__gte=oldest)
+    return list(rows.select_related("project").defer("document")[:limit])
+
+
+def _wanted(plans: QuerySet[Plan], wanted: PlanFilter, *, before: Plan | None) -> QuerySet[Plan]:
+    if wanted.suite_name is not None:
+        plans = plans.filter(suite_name=wanted.suite_name)
+    if wanted.conclusion == NOT_CONCLUDED:
+        plans = plans.filter(conclusion__isnull=True)
+    elif wanted.conclusion is not None:
+        plans = plans.filter(conclusion=wanted.conclusion)
+    if wanted.workflow_run_id is not None:
+        plans = plans.filter(workflow_run_id=wanted.workflow_run_id)
     if before is not None:
-        older = Q(registered_at__lt=before.registered_at)
-        plans = plans.filter(older | Q(registered_at=before.registered_at, pk__lt=before.pk))
-    return list(plans[:limit])
+        # One range of the index, and what lies in it but not behind `before` taken out: a condition
+        # of two alternatives would have both databases sort.
+        plans = plans.filter(registered_at__lte=before.registered_at).exclude(
+            registered_at=before.registered_at, pk__gte=before.pk
+        )
+    return plans
 
 
 def plans_of_commit(project: Project, suite_name: str, head_sha: str) -> list[Plan]:

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from evalhub.protocol.faults import parse_document
-from evalhub.protocol.paths import ItemKind
+from evalhub.protocol.paths import LANE_KINDS, ItemKind
 from evalhub.protocol.records import Failure, JudgeLine, LaneEnvironment, Preflight, Result
 from evalhub.web.errors import NotFoundError
 from evidence.store import queries as store
@@ -75,7 +75,7 @@ def lane_logs(attempt: Attempt) -> list[Log]:
 
 def lane_items(attempt: Attempt) -> list[Item]:
     """Return the evidence of the lane itself in one attempt, by path."""
-    return list(attempt.items.filter(run=None).order_by("kind", "name", "part", "id"))
+    return list(attempt.items.filter(kind__in=LANE_KINDS).order_by("kind", "name", "part", "id"))
 
 
 def item_with_id(item_id: int) -> Item:

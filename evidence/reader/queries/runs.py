@@ -41,7 +41,8 @@ def run_page(plan: Plan, *, wanted: RunFilter, after: int | None, limit: int) ->
     runs = _filtered(Run.objects.filter(plan=plan), wanted)
     last = Run.objects.filter(plan=plan, pk=after).first() if after is not None else None
     if last is not None:
-        runs = runs.filter(_after(last))
+        # The first condition is a range of the index; the second alone would have runs sorted.
+        runs = runs.filter(_after(last), scenario__gte=last.scenario)
     found = list(
         runs.select_related("lane", "attempt").order_by("scenario", "arm", "epoch", "id")[
             : limit + 1
@@ -192,8 +193,8 @@ def refusal_page(plan: Plan, *, category: str, before: int | None, limit: int) -
     refusals = everything.filter(category=category) if category else everything
     last = everything.filter(pk=before).first() if before is not None else None
     if last is not None:
-        refusals = refusals.filter(
-            Q(refused_at__lt=last.refused_at) | Q(refused_at=last.refused_at, pk__lt=last.pk)
+        refusals = refusals.filter(refused_at__lte=last.refused_at).exclude(
+            refused_at=last.refused_at, pk__gte=last.pk
         )
     found = list(
         refusals.select_related("attempt__lane").order_by("-refused_at", "-id")[: limit + 1]

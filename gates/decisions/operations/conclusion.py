@@ -71,6 +71,8 @@ def store_conclusion(
         if not lifecycle.mark_concluded(plan, inputs_version=seen, at=at):
             return _on(plan, seen) if _is_current(plan, seen) else None
         known = _on(plan, seen)
+        word = judged.word.value if known is None else known.conclusion
+        lifecycle.note_conclusion(plan, word, inputs_version=seen)
         if known is not None:
             return known
         records = record_operations.store_evaluation(evaluation, at=at)
@@ -78,7 +80,7 @@ def store_conclusion(
             plan=plan,
             generation=plan.generation,
             inputs_version=seen,
-            conclusion=judged.word.value,
+            conclusion=word,
             title=title_of(judged, evaluation),
             content=content,
             decided_at=at,

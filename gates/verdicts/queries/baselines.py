@@ -18,6 +18,7 @@ def baselines_of(project: Project) -> QuerySet[Baseline]:
     return (
         Baseline.objects.filter(project=project)
         .select_related("plan")
+        .defer("plan__document")
         .order_by("-adopted_at", "-id")
     )
 
@@ -42,6 +43,7 @@ def chosen_baseline(plan: Plan, kind: BaselineKind, *, evidence_digest: str) -> 
     row = (
         ChosenBaseline.objects.filter(plan=plan, kind=kind, evidence_digest=evidence_digest)
         .select_related("baseline")
+        .defer("baseline__document")
         .first()
     )
     return None if row is None else row.baseline
@@ -62,4 +64,4 @@ def pooled_plans(plan: Plan, *, excluding: Sequence[Plan] = ()) -> list[Plan]:
     ).exclude(pk__in=[plan.pk, *(other.pk for other in excluding)])
     if plan.is_verified:
         rows = rows.filter(is_verified=True)
-    return list(rows.order_by("registered_at", "id"))
+    return list(rows.defer("document").order_by("registered_at", "id"))

@@ -73,9 +73,13 @@ def adopted_for(
     ) or _best(plan, document, BaselineKind.ROLLING)
     pinned = policy.baseline.release
     if pinned is not None:
-        release = Plan.objects.filter(
-            project_id=plan.project_id, suite_name=plan.suite_name, digest=pinned
-        ).first()
+        release = (
+            Plan.objects.filter(
+                project_id=plan.project_id, suite_name=plan.suite_name, digest=pinned
+            )
+            .defer("document")
+            .first()
+        )
     else:
         release = baselines.chosen_baseline(
             plan, BaselineKind.RELEASE, evidence_digest=evidence_digest

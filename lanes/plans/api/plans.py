@@ -51,8 +51,10 @@ class PlansEndpoint(APIView):
         plans = queries.plans_of(
             [token.project],
             before=queries.plan_with_digest(before) if before else None,
-            suite_name=request.GET.get("suite") or None,
-            workflow_run_id=whole_number(request, "workflow_run_id"),
+            wanted=queries.PlanFilter(
+                suite_name=request.GET.get("suite") or None,
+                workflow_run_id=whole_number(request, "workflow_run_id"),
+            ),
             limit=number_or(request, "limit", 50, most=_MOST_LISTED),
         )
         return Response({"plans": [_listed(request, plan) for plan in plans]})

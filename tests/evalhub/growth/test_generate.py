@@ -210,11 +210,13 @@ def test_equal_seeds_give_equal_stores() -> None:
 def test_generate_refuses_a_store_in_use_unless_told() -> None:
     generate(runs=200)
 
-    with pytest.raises(CommandError, match=r"has the project generated-1/agent-0.*--add"):
+    with pytest.raises(CommandError, match=r"has the project generated/agent-0.*--add"):
         generate(runs=200, seed=2)
-    generate(runs=200, seed=2, add=True)
+    with pytest.raises(CommandError, match="has the plans of seed 1 already"):
+        generate(runs=200, add=True)
+    generate(runs=300, seed=2, add=True)
 
-    assert Run.objects.count() == 400
+    assert Run.objects.filter(plan__project=Project.objects.get()).count() == 500
 
 
 @pytest.mark.django_db

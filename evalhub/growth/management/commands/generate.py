@@ -29,7 +29,9 @@ class Command(BaseCommand):
         parser.add_argument("--projects", type=int, default=4, help="1 to 100, two suites in each")
         parser.add_argument("--until", help="the day on which the year ends; today unless given")
         parser.add_argument(
-            "--add", action="store_true", help="also into a store that has projects already"
+            "--add",
+            action="store_true",
+            help="also into a store in use: what was generated before grows by another seed",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
