@@ -16,7 +16,7 @@ from evalhub.backup.manifest import BackupError, sync
 from evalhub.supervisor.children import kill_group, start_child
 from evalhub.supervisor.programs import Program
 
-Row = tuple[Any, ...]
+MIGRATIONS = "django_migrations"
 
 
 class Dumped(NamedTuple):
@@ -37,6 +37,10 @@ def dump(target: Path) -> Dumped:
     Raises:
         BackupError: if it cannot be read, or the file cannot be written.
     """
+    if MIGRATIONS not in tables():
+        raise BackupError(
+            "The database holds no evalhub: name the one that does in EVALHUB_DATA or DATABASE_URL."
+        )
     dumped = _dump_sqlite(target) if kind() == "sqlite" else _dump_postgres(target)
     sync(target)
     return dumped
@@ -165,5 +169,5 @@ def _count(cursor: Any, table: str) -> int:
 
 
 def _migrations(cursor: Any) -> list[tuple[str, str]]:
-    cursor.execute("SELECT app, name FROM django_migrations ORDER BY id")
+    cursor.execute(f"SELECT app, name FROM {MIGRATIONS} ORDER BY id")  # noqa: S608
     return [(app, name) for app, name in cursor.fetchall()]
