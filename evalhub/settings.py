@@ -113,6 +113,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "evalhub.web.context.worker_trouble",
+                "lanes.projects.presentation.open_notices",
             ],
         },
     }

@@ -10,11 +10,14 @@ class TaskName(StrEnum):
     """Arguments: plan_id. Computes and stores the conclusion, then delivers the check."""
     REFRESH_CHECK = "gates.refresh_check"
     """Arguments: plan_id. Brings the check of a plan's commit up to date and delivers it."""
+    SEND_NOTICES = "lanes.send_notices"
+    """Arguments: channel_id. Sends what an e-mail, webhook or Slack channel owes."""
     SWEEP_CONCLUSIONS = "gates.sweep_conclusions"
     SWEEP_CHECKS = "gates.sweep_checks"
     SWEEP_ATTEMPTS = "lanes.sweep_attempts"
     SWEEP_SCHEDULES = "lanes.sweep_schedules"
     SWEEP_BUDGETS = "lanes.sweep_budgets"
+    SWEEP_NOTICES = "lanes.sweep_notices"
     SWEEP_RECEIPTS = "evidence.sweep_receipts"
     SWEEP_DOCUMENTS = "evidence.sweep_documents"
 
@@ -25,6 +28,7 @@ SWEEPS = (
     TaskName.SWEEP_ATTEMPTS,
     TaskName.SWEEP_SCHEDULES,
     TaskName.SWEEP_BUDGETS,
+    TaskName.SWEEP_NOTICES,
     TaskName.SWEEP_RECEIPTS,
     TaskName.SWEEP_DOCUMENTS,
 )

@@ -1,6 +1,9 @@
-"""What a person types to sign in."""
+"""What a person types: to sign in, and to make or change a channel."""
 
 from django import forms
+
+from lanes.projects.models import ChannelKind, NoticeKind
+from lanes.projects.operations.channels import CHOSEN_KINDS
 
 
 class SignInForm(forms.Form):
@@ -16,4 +19,44 @@ class SignInForm(forms.Form):
         max_length=1000,
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+    )
+
+
+class _CarriedForm(forms.Form):
+    """Where a channel leads, and what it carries."""
+
+    target = forms.CharField(
+        label="Where to",
+        max_length=2000,
+        required=False,
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+    notices = forms.MultipleChoiceField(
+        label="Notices",
+        choices=[(kind.value, kind.label) for kind in CHOSEN_KINDS],
+        widget=forms.CheckboxSelectMultiple,
+    )
+
+    @property
+    def notice_kinds(self) -> list[NoticeKind]:
+        return [NoticeKind(value) for value in self.cleaned_data["notices"]]
+
+
+class NewChannelForm(_CarriedForm):
+    """A new channel; whether its parts fit together is for the operation to find out."""
+
+    field_order = ("name", "kind", "target", "notices")
+    name = forms.CharField(label="Name", max_length=50)
+    kind = forms.ChoiceField(label="Kind", choices=ChannelKind.choices)
+
+
+class ChannelForm(_CarriedForm):
+    """A channel that is there: its name and kind stay."""
+
+
+class SignedChannelForm(ChannelForm):
+    """A channel whose messages are signed."""
+
+    new_secret = forms.BooleanField(
+        label="Make a new secret; the old one stops working at once", required=False
     )

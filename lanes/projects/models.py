@@ -2,6 +2,7 @@
 
 import secrets
 import uuid
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import models
@@ -173,6 +174,8 @@ class Notice(models.Model):
             models.Index(name="notice_newest_of_project", fields=["project", "-id"]),
             models.Index(name="notice_newest_of_state", fields=["project", "state", "-id"]),
             models.Index(name="notice_newest_of_kind", fields=["project", "kind", "state", "-id"]),
+            # Few among many, and counted for each page that somebody opens.
+            models.Index(name="notice_open", fields=["project"], condition=Q(state="OPEN")),
         ]
 
     def __str__(self) -> str:
@@ -222,6 +225,14 @@ class Channel(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.kind})"
+
+    @property
+    def place(self) -> str:
+        """Return where it leads, as far as that may be shown."""
+        if self.kind == ChannelKind.GITHUB_ISSUE:
+            return self.project.name
+        is_url = self.kind != ChannelKind.EMAIL
+        return f"{urlsplit(self.target).hostname}/…" if is_url else self.target
 
 
 class DeliveryState(models.TextChoices):

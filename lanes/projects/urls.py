@@ -2,10 +2,28 @@
 
 from django.urls import path
 
-from lanes.projects import views
+from lanes.projects.views import channels, notices, sign_in
+
+_NOTICES = "projects/<project:project>/notices/"
 
 urlpatterns = [
-    path("sign-in/", views.sign_in, name="sign-in"),
-    path("sign-in/link/<str:secret>/", views.sign_in_link, name="sign-in-link"),
-    path("sign-out/", views.sign_out, name="sign-out"),
+    path("sign-in/", sign_in.sign_in, name="sign-in"),
+    path("sign-in/link/<str:secret>/", sign_in.sign_in_link, name="sign-in-link"),
+    path("sign-out/", sign_in.sign_out, name="sign-out"),
+    path("notices/", notices.overview, name="notice-overview"),
+    path(_NOTICES, notices.notice_list, name="notices"),
+    path(f"{_NOTICES}<int:number>/", notices.notice, name="notice"),
+    path(f"{_NOTICES}<int:number>/acknowledge/", notices.acknowledge, name="notice-acknowledge"),
+    path(f"{_NOTICES}channels/", channels.channel_list, name="notice-channels"),
+    path(f"{_NOTICES}channels/<slug:name>/", channels.channel, name="notice-channel"),
+    path(
+        f"{_NOTICES}channels/<slug:name>/test/",
+        channels.test_channel,
+        name="notice-channel-test",
+    ),
+    path(
+        f"{_NOTICES}channels/<slug:name>/disable/",
+        channels.disable_channel,
+        name="notice-channel-disable",
+    ),
 ]

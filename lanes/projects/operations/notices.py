@@ -1,23 +1,23 @@
 """Notices: raised once, resolved when their condition ends, acknowledged by a person."""
 
-import unicodedata
+import re
+import uuid
 from datetime import datetime
 
 from django.db import transaction
 from django.db.models import Case, F, Value, When
+from django.urls import reverse
 
-from lanes.projects.models import (
-    Channel,
-    ChannelKind,
-    Delivery,
-    Notice,
-    NoticeKind,
-    NoticeState,
-    Project,
-)
-from lanes.projects.operations import audit
+from lanes.projects.models import Channel, Notice, NoticeKind, NoticeState, Project
+from lanes.projects.operations import audit, deliveries
 from lanes.projects.queries import notices as queries
 
+_KEY = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}")
+# What no database, header or XML document takes, and what turns a line around where it is read.
+_UNFIT = re.compile(
+    r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
+    r"\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
 _LONGEST_SUBJECT = 300
 _LONGEST_DETAIL = 10_000
 
@@ -41,11 +41,11 @@ def raise_notice(  # noqa: PLR0913 - one argument for each column
     not carry it. Subject and detail may hold text from outside: they are escaped wherever they go.
 
     Raises:
-        ValueError: if the key is empty or longer than 200 characters, or the path is none of this
+        ValueError: if the key is not one line of 1 to 200 characters, or the path is none of this
             server's.
     """
-    if not 0 < len(key) <= 200 or "\0" in key:
-        raise ValueError(f"a notice's key has 1 to 200 characters and no NUL, not {key[:300]!r}")
+    if not _KEY.fullmatch(key):
+        raise ValueError(f"a notice's key is one line of 1 to 200 characters, not {key[:300]!r}")
     if not path.startswith("/") or path.startswith("//") or len(path) > 500:
         raise ValueError(f"a notice leads to a path on this server, not to {path[:300]!r}")
     notice, is_new = Notice.objects.get_or_create(
@@ -63,7 +63,26 @@ def raise_notice(  # noqa: PLR0913 - one argument for each column
     if is_new:
         active = Channel.objects.filter(project=project, disabled_at__isnull=True)
         carrying = [channel for channel in active if kind in channel.notice_kinds]
-        _address(notice, carrying, at=at)
+        deliveries.address(notice, carrying, at=at)
+    return notice
+
+
+def raise_test(channel: Channel, *, actor: str, at: datetime) -> Notice:
+    """Write a notice for one channel alone; it has no condition, so it is never open."""
+    key = str(uuid.uuid4())
+    notice = Notice.objects.create(
+        project=channel.project,
+        kind=NoticeKind.TEST,
+        key=key,
+        subject=f"Test of the channel {channel.name}",
+        detail=f"Asked for by {_line(actor)}. If you read this where you expected it, the channel works.",
+        path=reverse("notice-channels", args=[channel.project.name]),
+        state=NoticeState.RESOLVED,
+        raised_at=at,
+        resolved_at=at,
+        updated_at=at,
+    )
+    deliveries.address(notice, [channel], at=at)
     return notice
 
 
@@ -78,7 +97,7 @@ def resolve_notice(project: Project, *, kind: NoticeKind, key: str, at: datetime
     )
     if not unresolved.update(state=NoticeState.RESOLVED, resolved_at=at, updated_at=at):
         return False
-    _note_change(Notice.objects.get(project=project, kind=kind, key=key))
+    deliveries.note_change(Notice.objects.get(project=project, kind=kind, key=key))
     return True
 
 
@@ -113,24 +132,9 @@ def acknowledge_notice(notice: Notice, *, actor: str, at: datetime) -> Notice:
             subject=f"{notice.kind} {notice.key}",
             at=at,
         )
-        _note_change(notice)
+        deliveries.note_change(notice)
     notice.refresh_from_db()
     return notice
-
-
-def _address(notice: Notice, channels: list[Channel], *, at: datetime) -> None:
-    Delivery.objects.bulk_create(
-        Delivery(notice=notice, channel=channel, next_attempt_at=at) for channel in channels
-    )
-    _note_change(notice)
-
-
-def _note_change(notice: Notice) -> None:
-    """Have the rolling issue that carries the notice brought up to date."""
-    issues = Channel.objects.filter(
-        kind=ChannelKind.GITHUB_ISSUE, disabled_at__isnull=True, deliveries__notice=notice
-    )
-    issues.update(version=F("version") + 1)
 
 
 def _line(text: str) -> str:
@@ -138,14 +142,8 @@ def _line(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return `text` without what no database, header or XML document takes."""
-    unix = text.replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(
-        character
-        if character == "\n" or unicodedata.category(character) not in {"Cc", "Cs"}
-        else "\ufffd"
-        for character in unix
-    )
+    unix = text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
+    return _UNFIT.sub("\ufffd", unix)
 
 
 def _cut(text: str, longest: int) -> str:

@@ -7,6 +7,7 @@ from evalhub.web.errors import ForbiddenError, NotFoundError
 from lanes.projects.models import Membership, Project, Role
 
 _RANK = {Role.VIEWER: 1, Role.TRIAGER: 2, Role.MAINTAINER: 3}
+_NOTHING = "There is nothing at this address."
 
 
 def projects_of(user: User | AnonymousUser) -> QuerySet[Project]:
@@ -27,6 +28,26 @@ def role_of(user: User | AnonymousUser, project: Project) -> Role | None:
     return Role(membership.role) if membership is not None else None
 
 
+def has_role(user: User | AnonymousUser, project: Project, role: Role) -> bool:
+    """Return whether a person has at least this role."""
+    has = role_of(user, project)
+    return has is not None and _RANK[has] >= _RANK[role]
+
+
+def project_for(user: User | AnonymousUser, name: str, role: Role) -> Project:
+    """Return the project OWNER/NAME, if the person has at least this role in it.
+
+    Raises:
+        NotFoundError: to a stranger, in the same words whether the project exists or not.
+        ForbiddenError: to a member whose role is too small.
+    """
+    project = Project.objects.filter(name=name).first()
+    if project is None:
+        raise NotFoundError(_NOTHING)
+    require_role(user, project, role)
+    return project
+
+
 def require_role(user: User | AnonymousUser, project: Project, role: Role) -> None:
     """Return if the person has at least this role in the project.
 
@@ -36,7 +57,7 @@ def require_role(user: User | AnonymousUser, project: Project, role: Role) -> No
     """
     has = role_of(user, project)
     if has is None:
-        raise NotFoundError("There is nothing at this address.")
+        raise NotFoundError(_NOTHING)
     if _RANK[has] < _RANK[role]:
         raise ForbiddenError(
             f"This takes the role {role.lower()} in {project.name}; you are {has.lower()}.",

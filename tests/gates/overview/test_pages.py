@@ -245,11 +245,11 @@ def test_list_takes_the_same_queries_for_more_plans(
     plan = make_plan()
     as_member(client, plan)
 
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(8):
         client.get(reverse("plans"))
     for _ in range(4):
         make_plan(plan.project)
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(8):
         client.get(reverse("plans"))
 
 

@@ -42,6 +42,11 @@ def answer(status: str, *headers: str, body: bytes = b"") -> Script:
     return lambda connection: connection.sendall(head.encode() + body)
 
 
+def hang_up(connection: socket.socket) -> None:
+    """Take the request and close without a word."""
+    connection.close()
+
+
 @contextmanager
 def receiving(*scripts: Script, tls: bool = False) -> Iterator[Receiver]:
     """Run a receiver that answers the n-th request by the n-th script, and the rest by the last."""

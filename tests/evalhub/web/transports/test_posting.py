@@ -12,7 +12,7 @@ import pytest
 from evalhub.web.transports.addresses import Allowance, allowance
 from evalhub.web.transports.outcomes import Arrived, Outcome, Refused, Uncertain
 from evalhub.web.transports.posting import Poster
-from tests.evalhub.web.transports.receivers import CERTIFICATE, Script, answer, receiving
+from tests.evalhub.web.transports.receivers import CERTIFICATE, Script, answer, hang_up, receiving
 
 NOON = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 HUB = allowance(["hub.test"])
@@ -160,10 +160,6 @@ def test_words_of_an_internal_receiver_are_not_repeated() -> None:
 
     assert by_name == Refused("hub.test answered 400.")
     assert by_network == Refused("127.0.0.1 answered 400.")
-
-
-def hang_up(connection: socket.socket) -> None:
-    connection.close()
 
 
 def reset(connection: socket.socket) -> None:

@@ -1,0 +1,1 @@
+"""Endpoints of this room: notices and channels."""
