@@ -75,6 +75,7 @@ INSTALLED_APPS = [
     "lanes.projects",
     "lanes.budget",
     "lanes.plans",
+    "lanes.fidelity",
     "evidence.store",
     "evidence.reader",
     "gates.verdicts",

@@ -43,6 +43,10 @@ AGENT_FAULTS: frozenset[str] = frozenset({"agent_error", "agent_timeout"})
 """Outcomes that are the agent's own doing: they count against it unless the policy says otherwise."""
 
 CostSource = Literal["provider", "price_table", "estimate", "unknown"]
+ProbeSource = Literal["recorded", "spec", "reported", "invariant"]
+"""Where the expected answer comes from: a recording, a specification, a report, or no comparison."""
+ProbeOutcome = Literal["match", "status_only", "mismatch", "unverified"]
+"""`status_only`: the status is right, the rest is not. `unverified`: nothing fresh to compare with."""
 UnscoredReason = Literal["judge_error", "judge_refused", "unparseable", "budget"]
 
 
@@ -218,6 +222,30 @@ class LaneEnvironment(Record):
     canary: dict[str, object] | None = None
     memory: bool | None = None
     extra: dict[str, object] = {}
+
+
+class ProbeLine(Record):
+    """One line of `lane/probes.<part>.ndjson`: a request to the simulator, held against the real API.
+
+    `paths` are the places where the answers differ, with list positions as `*`: `/data/*/status`.
+    """
+
+    probe: Label
+    digest: DigestText
+    """Over the probe's definition: results compare only within it."""
+    category: Label
+    source: ProbeSource
+    result: ProbeOutcome
+    paths: list[Line] = Field(default=[], max_length=200)
+    at: Time | None = None
+    duration_ms: Count | None = None
+    extra: dict[str, object] = {}
+
+    @model_validator(mode="after")
+    def _match_has_no_mismatching_path(self) -> Self:
+        if self.result == "match" and self.paths:
+            raise ValueError("no paths where the answers match")
+        return self
 
 
 class Redactions(Record):

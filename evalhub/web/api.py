@@ -23,6 +23,7 @@ DOCUMENTS: MappingProxyType[str, type[BaseModel]] = MappingProxyType(
         "plan": plan.Plan,
         "policy": policy.Policy,
         "preflight": records.Preflight,
+        "probe-line": records.ProbeLine,
         "problem": messages.Problem,
         "receipt": segments.Receipt,
         "redactions": records.Redactions,

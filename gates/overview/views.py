@@ -1,7 +1,7 @@
 """Pages that show several wings at once: all plans, one plan, and the way to a baseline's run."""
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -26,13 +26,16 @@ from gates.decisions import queries as decisions
 from gates.overview import metrics, presentation
 from gates.verdicts.queries import comparators
 from lanes.budget import queries as budget
+from lanes.fidelity import queries as fidelity
 from lanes.plans import queries as plan_queries
 from lanes.plans.models import Plan, PlanState
-from lanes.projects.models import Role
+from lanes.projects.models import Project, Role
 from lanes.projects.queries import members
 
 PLANS_PER_PAGE = 50
 FAILED_SHOWN = 30
+SCHEDULES_SHOWN = 50
+MISMATCHES_SHOWN = 100
 CONCLUSIONS = ("success", "failure", "action_required", "neutral")
 NONE_YET = "open"
 _WANTED = {**{word: word for word in CONCLUSIONS}, NONE_YET: plan_queries.NOT_CONCLUDED}
@@ -52,8 +55,9 @@ def plans(request: HttpRequest) -> HttpResponse:
     project, suite = request.GET.get("project", ""), request.GET.get("suite", "")
     conclusion = request.GET.get("conclusion", "")
     before = request.GET.get("before", "")
+    chosen = [p for p in visible if not project or p.name == project]
     found = plan_queries.plans_of(
-        [p for p in visible if not project or p.name == project],
+        chosen,
         before=_readable_plan(request, before) if before else None,
         limit=PLANS_PER_PAGE + 1,
         wanted=plan_queries.PlanFilter(
@@ -65,6 +69,7 @@ def plans(request: HttpRequest) -> HttpResponse:
         "rows": presentation.plan_rows(page, newest=decisions.newest_headlines(page)),
         "next": query_with(request, before=page[-1].digest) if len(found) > len(page) else None,
         "is_first": not before,
+        "schedules": [] if before else _schedules(chosen, suite),
         "projects": [p.name for p in visible],
         "conclusions": [*CONCLUSIONS, NONE_YET],
         "project": project,
@@ -72,6 +77,11 @@ def plans(request: HttpRequest) -> HttpResponse:
         "conclusion": conclusion,
     }
     return render(request, "gates/overview/plan_list.html", context)
+
+
+def _schedules(chosen: Iterable[Project], suite: str) -> list[plan_queries.ScheduleState]:
+    expected = plan_queries.schedules_of(chosen, suite_name=suite)[:SCHEDULES_SHOWN]
+    return plan_queries.schedule_states(expected, at=timezone.now())
 
 
 @require_safe
@@ -109,8 +119,15 @@ def plan(request: HttpRequest, digest: str) -> HttpResponse:
         "check": checks.check_of_plan(found),
         "attempts": plan_queries.attempts_of(found),
         "refusals": store.refusal_counts(found),
+        "rates": fidelity.rates_of_plan(found.digest),
+        "minimum_rate": _minimum_match_rate(found),
+        "mismatches_limit": MISMATCHES_SHOWN,
     }
     return render(request, "gates/overview/plan_detail.html", context)
+
+
+def _minimum_match_rate(plan: Plan) -> float | None:
+    return plan_queries.policy_document(plan.policy).environment.minimum_match_rate
 
 
 def _progress(plan: Plan, document: PlanDocument) -> dict[str, Any]:

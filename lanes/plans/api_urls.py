@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from lanes.plans.api import attempts, documents, plans, schedules
+from lanes.plans.api import attempts, documents, plans, probes, schedules
 
 urlpatterns = [
     path(
@@ -27,6 +27,7 @@ urlpatterns = [
     ),
     path("plans", plans.PlansEndpoint.as_view(), name="api-plans"),
     path("plans/<digest:digest>", plans.PlanEndpoint.as_view(), name="api-plan"),
+    path("plans/<digest:digest>/probes", probes.ProbesEndpoint.as_view(), name="api-probes"),
     path("plans/<digest:digest>/close", plans.CloseEndpoint.as_view(), name="api-close"),
     path(
         "plans/<digest:digest>/lanes/<str:lane>/attempts",

@@ -6,6 +6,7 @@ from datetime import datetime
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.scalars import Record, rfc3339
 from evalhub.web import logs
+from lanes.fidelity.queries import BuildRate
 from lanes.plans import queries
 from lanes.plans.models import Attempt, Plan
 
@@ -96,12 +97,28 @@ def schedule_row(state: queries.ScheduleState) -> dict[str, object]:
         "timezone": schedule.timezone,
         "grace_minutes": schedule.grace_minutes,
         "paused": schedule.is_paused,
+        "state": state.word,
         "last_due_at": _time(state.last_due_at),
         "next_due_at": _time(state.next_due_at),
         "last_seen_at": _time(seen.registered_at if seen is not None else None),
         "last_seen_plan": seen.digest if seen is not None else None,
         "missed": schedule.missed_count,
         "missed_since": _time(schedule.missed_since),
+    }
+
+
+def rate_row(rate: BuildRate) -> dict[str, object]:
+    """Return what the probes of a plan say of one build; the rate is null where nothing was verified."""
+    counts = rate.counts
+    return {
+        "simulator": rate.simulator,
+        "build": rate.build,
+        "probe_set": rate.probe_set,
+        **counts._asdict(),
+        "verified": counts.verified,
+        "match_rate": counts.rate,
+        "interval95": list(counts.interval) if counts.interval is not None else None,
+        "mismatches": [mismatch._asdict() for mismatch in rate.mismatches],
     }
 
 

@@ -243,6 +243,19 @@ class ScheduleState(NamedTuple):
     next_due_at: datetime | None
     last_seen: Plan | None
 
+    @property
+    def word(self) -> str:
+        """Say in a word whether the nightly comes: paused, absent, awaited, in_time, not_due_yet."""
+        if self.schedule.is_paused:
+            return "paused"
+        if self.schedule.missed_count:
+            return "absent"
+        seen_at = self.last_seen.registered_at if self.last_seen is not None else None
+        due_at = self.last_due_at
+        if due_at is not None and due_at > self.schedule.judged_until:
+            return "in_time" if seen_at is not None and seen_at >= due_at else "awaited"
+        return "not_due_yet" if seen_at is None else "in_time"
+
 
 def schedules_of(projects: Iterable[Project], *, suite_name: str = "") -> list[ExpectedSchedule]:
     """Return the nightlies that some projects wait for, by project and suite."""
@@ -276,9 +289,24 @@ def nightlies(project: Project, suite_name: str) -> QuerySet[Plan]:
     return plans.order_by("registered_at", "pk")
 
 
-def schedule_state(schedule: ExpectedSchedule, *, at: datetime) -> ScheduleState:
-    """Return when a nightly was due, was seen, and is due next."""
-    seen = nightlies(schedule.project, schedule.suite_name).last()
+def schedule_states(schedules: Iterable[ExpectedSchedule], *, at: datetime) -> list[ScheduleState]:
+    """Return when nightlies were due, were seen, and are due next, in the order that was given."""
+    schedules = list(schedules)
+    seen = Plan.objects.filter(
+        project=OuterRef("project"), suite_name=OuterRef("suite_name"), event="schedule"
+    )
+    newest = dict(
+        ExpectedSchedule.objects.filter(pk__in=[schedule.pk for schedule in schedules])
+        .annotate(newest=Subquery(seen.order_by("-registered_at", "-pk").values("pk")[:1]))
+        .values_list("pk", "newest")
+    )
+    plans = _plans().in_bulk([pk for pk in newest.values() if pk is not None])
+    return [_schedule_state(s, plans.get(newest.get(s.pk)), at=at) for s in schedules]
+
+
+def _schedule_state(
+    schedule: ExpectedSchedule, seen: Plan | None, *, at: datetime
+) -> ScheduleState:
     if schedule.is_paused:
         return ScheduleState(schedule, None, None, seen)
     timetable = read_timetable(schedule.cron, schedule.timezone)

@@ -69,12 +69,9 @@ def list_schedules(options: argparse.Namespace) -> int:
     if wants_json(options):
         say_json(answer)
         return Exit.GOOD
-    fields = ("suite", "cron", "timezone", "last_due_at", "last_seen_at", "next_due_at", "missed")
-    rows = [
-        [*(row[field] for field in fields), "paused" if row["paused"] else ""]
-        for row in answer["schedules"]
-    ]
-    say(table([*fields, ""], rows) if rows else "No nightly is waited for.")
+    fields = ("suite", "state", "cron", "timezone", "last_due_at", "last_seen_at", "next_due_at")
+    rows = [[row[field] for field in fields] for row in answer["schedules"]]
+    say(table(fields, rows) if rows else "No nightly is waited for.")
     return Exit.GOOD
 
 

@@ -15,6 +15,7 @@ from evalhub.protocol.records import (
     JudgeLine,
     LaneEnvironment,
     Preflight,
+    ProbeLine,
     Redactions,
     Result,
     Turn,
@@ -69,6 +70,7 @@ class Content:
     lines: int | None = None
     result: Result | None = None
     judge_lines: list[JudgeLine] = field(default_factory=list)
+    probe_lines: list[ProbeLine] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,9 @@ def checked_content(item: ItemPath, data: bytes) -> Content:
             return _checked_judge_lines(data)
         case ItemKind.TRANSCRIPT:
             return Content(lines=len(_documents(Turn, data)))
-        case ItemKind.FAULTS | ItemKind.PROBES:
+        case ItemKind.PROBES:
+            return _checked_probe_lines(data)
+        case ItemKind.FAULTS:
             return Content(lines=_count_of_objects(data))
     _document(_DOCUMENTS[item.kind], data)
     return Content()
@@ -153,6 +157,15 @@ def _checked_judge_lines(data: bytes) -> Content:
             "Two lines have one call_id; each call has its own.",
         )
     return Content(lines=len(lines), judge_lines=lines)
+
+
+def _checked_probe_lines(data: bytes) -> Content:
+    lines = _documents(ProbeLine, data)
+    if len({line.probe for line in lines}) != len(lines):
+        raise UnfitError(
+            Category.MALFORMED, "repeated_probe", "Two lines tell of one probe; each is run once."
+        )
+    return Content(lines=len(lines), probe_lines=lines)
 
 
 Document = TypeVar("Document", bound=BaseModel)

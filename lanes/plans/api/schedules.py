@@ -22,7 +22,7 @@ class SchedulesEndpoint(APIView):
 
     def get(self, request: Request, project: str) -> Response:
         token = require_any_scope(request, *_READERS, project=project)
-        return Response({"schedules": [_row(s) for s in queries.schedules_of([token.project])]})
+        return Response({"schedules": _rows(queries.schedules_of([token.project]))})
 
 
 class ScheduleEndpoint(APIView):
@@ -30,7 +30,7 @@ class ScheduleEndpoint(APIView):
 
     def get(self, request: Request, project: str, suite: str) -> Response:
         token = require_any_scope(request, *_READERS, project=project)
-        return Response(_row(queries.schedule_of(token.project, suite)))
+        return Response(_rows([queries.schedule_of(token.project, suite)])[0])
 
     def put(self, request: Request, project: str, suite: str) -> Response:
         token = require_scope(request, Scope.PROJECT_ADMIN, project=project)
@@ -38,7 +38,7 @@ class ScheduleEndpoint(APIView):
         schedule, created = schedules.put_schedule(
             token.project, suite, wanted, actor=actors.actor_of(request), at=timezone.now()
         )
-        return Response(_row(schedule), status=201 if created else 200)
+        return Response(_rows([schedule])[0], status=201 if created else 200)
 
     def delete(self, request: Request, project: str, suite: str) -> Response:
         token = require_scope(request, Scope.PROJECT_ADMIN, project=project)
@@ -47,5 +47,6 @@ class ScheduleEndpoint(APIView):
         return Response(status=204)
 
 
-def _row(schedule: ExpectedSchedule) -> dict[str, object]:
-    return presentation.schedule_row(queries.schedule_state(schedule, at=timezone.now()))
+def _rows(found: list[ExpectedSchedule]) -> list[dict[str, object]]:
+    states = queries.schedule_states(found, at=timezone.now())
+    return [presentation.schedule_row(state) for state in states]

@@ -9,6 +9,9 @@ from django.db.models.functions import Coalesce
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
 from lanes.budget.operations import money as budget_operations
+from lanes.fidelity import operations as fidelity_operations
+from lanes.fidelity.operations import ProbedPlan
+from lanes.plans import queries
 from lanes.plans.models import Plan, PlanState
 from lanes.projects.operations import audit
 
@@ -55,7 +58,7 @@ def mark_concluded(plan: Plan, *, inputs_version: int, at: datetime) -> bool:
     """Say that the plan was concluded on these inputs; False, and nothing changed, if they moved.
 
     To be called first in the transaction that stores the conclusion. Judge money that the lanes did
-    not spend goes back to its pools.
+    not spend goes back to its pools, and what its probes found is weighed.
     """
     budget_operations.hold(plan.digest)
     unmoved = Plan.objects.filter(pk=plan.pk, inputs_version=inputs_version)
@@ -67,6 +70,7 @@ def mark_concluded(plan: Plan, *, inputs_version: int, at: datetime) -> bool:
     ):
         return False
     budget_operations.release(plan.digest, at=at)
+    _weigh_probes(plan, at=at)
     return True
 
 
@@ -75,3 +79,15 @@ def note_conclusion(plan: Plan, word: str, *, inputs_version: int) -> None:
     Plan.objects.filter(pk=plan.pk, concluded_version=inputs_version).update(
         conclusion=word, conclusion_version=inputs_version
     )
+
+
+def _weigh_probes(plan: Plan, *, at: datetime) -> None:
+    environment = queries.policy_document(plan.policy).environment
+    probed = ProbedPlan(
+        plan.project,
+        plan.suite_name,
+        plan.digest,
+        plan.registered_at,
+        environment.minimum_match_rate,
+    )
+    fidelity_operations.weigh_plan(probed, at=at)

@@ -316,10 +316,30 @@ def test_state_of_a_schedule_names_the_times_around_now() -> None:
     nightly = make_nightly(schedule.project, NIGHT + HOUR)
     make_nightly(schedule.project, NIGHT + 2 * HOUR, event="manual")
 
-    state = queries.schedule_state(schedule, at=NIGHT + 3 * HOUR)
+    other = make_schedule()
+    state, unseen = queries.schedule_states([schedule, other], at=NIGHT + 3 * HOUR)
 
     assert (state.last_due_at, state.next_due_at) == (NIGHT, NIGHT + DAY)
-    assert state.last_seen == nightly
+    assert (state.last_seen, unseen.last_seen) == (nightly, None)
     schedule.is_paused = True
-    paused = queries.schedule_state(schedule, at=NIGHT + 3 * HOUR)
+    (paused,) = queries.schedule_states([schedule], at=NIGHT + 3 * HOUR)
     assert (paused.last_due_at, paused.next_due_at, paused.last_seen) == (None, None, nightly)
+
+
+def test_word_for_a_schedule_follows_its_night() -> None:
+    schedule = make_schedule()
+
+    def word(at: datetime) -> str:
+        sweep(at)
+        schedule.refresh_from_db()
+        (state,) = queries.schedule_states([schedule], at=at)
+        return state.word
+
+    assert word(FRIDAY + HOUR) == "not_due_yet"
+    assert word(NIGHT + HOUR) == "awaited"
+    assert word(NIGHT + 3 * HOUR) == "absent"
+    make_nightly(schedule.project, NIGHT + 4 * HOUR)
+    assert word(NIGHT + 4 * HOUR) == "in_time"
+    assert word(NIGHT + DAY + HOUR) == "awaited"
+    make_nightly(schedule.project, NIGHT + DAY + HOUR)
+    assert word(NIGHT + DAY + HOUR) == "in_time"

@@ -1,0 +1,1 @@
+"""How faithful simulators are: probe results, match rates, alarms. Knows plans only as text keys."""
