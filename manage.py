@@ -8,6 +8,11 @@ import sys
 from django.core.management import execute_from_command_line
 from django.db import DatabaseError
 
+from evalhub.doctor import report
+from evalhub.environment import SettingError
+
+SETTINGS = "evalhub.settings"
+
 
 def _data_directory() -> str | None:
     """Return what `--data` names: settings make the data directory, so they must know it first."""
@@ -18,11 +23,33 @@ def _data_directory() -> str | None:
     return data
 
 
+def _unreadable_settings() -> list[str]:
+    """Return a sentence for each setting that cannot be read, all of them and not only the first."""
+    environment, sentences = dict(os.environ), []
+    try:
+        while True:
+            try:
+                from evalhub import settings  # noqa: F401
+            except SettingError as error:
+                sentences.append(str(error))
+                # As if it were not set: the next import comes further.
+                del os.environ[error.variable]
+            else:
+                return sentences
+    finally:
+        os.environ.update(environment)
+
+
 if __name__ == "__main__":
     data = _data_directory()
     if data is not None:
         os.environ["EVALHUB_DATA"] = data
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "evalhub.settings")
+    if os.environ.setdefault("DJANGO_SETTINGS_MODULE", SETTINGS) == SETTINGS:
+        unreadable = _unreadable_settings()
+        if unreadable and sys.argv[1:2] == ["doctor"]:
+            sys.exit(report.of_unreadable_settings(unreadable, as_json="--json" in sys.argv))
+        if unreadable:
+            sys.exit("\n".join(unreadable))
     try:
         execute_from_command_line(sys.argv)
     except DatabaseError as error:

@@ -3,22 +3,45 @@
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 
+_read: set[str] = set()
+
+
+class SettingError(ImproperlyConfigured):
+    """A variable that cannot be read as what it sets. The sentence begins with its name."""
+
+    def __init__(self, variable: str, sentence: str) -> None:
+        super().__init__(f"{variable} {sentence}")
+        self.variable = variable
+
+
+def known_variables() -> frozenset[str]:
+    """Return the names of all variables that have been looked at: every setting, once they are read."""
+    return frozenset(_read)
+
+
+def _given(name: str) -> str | None:
+    _read.add(name)
+    return os.environ.get(name)
+
+
 def env_text(name: str, default: str) -> str:
-    return os.environ.get(name, default)
+    text = _given(name)
+    return default if text is None else text
 
 
 def env_choice(name: str, default: str, *, among: Collection[str]) -> str:
     text = env_text(name, default)
     if text not in among:
-        raise ImproperlyConfigured(f"{name} is {text!r}; it takes {' or '.join(among)}.")
+        raise SettingError(name, f"is {text!r}; it takes {' or '.join(among)}.")
     return text
 
 
@@ -27,16 +50,16 @@ def env_list(name: str, default: str) -> list[str]:
 
 
 def env_bool(name: str, *, default: bool) -> bool:
-    text = os.environ.get(name)
+    text = _given(name)
     if text is None:
         return default
     if text.lower() in _TRUE | _FALSE:
         return text.lower() in _TRUE
-    raise ImproperlyConfigured(f"{name} is {text!r}; it takes true or false.")
+    raise SettingError(name, f"is {text!r}; it takes true or false.")
 
 
 def env_int(name: str, default: int, *, least: int) -> int:
-    text = os.environ.get(name)
+    text = _given(name)
     if text is None:
         return default
     try:
@@ -44,21 +67,52 @@ def env_int(name: str, default: int, *, least: int) -> int:
     except ValueError:
         value = least - 1
     if value < least:
-        raise ImproperlyConfigured(f"{name} is {text!r}; it takes a whole number from {least}.")
+        raise SettingError(name, f"is {text!r}; it takes a whole number from {least}.")
     return value
 
 
 def env_secret(name: str) -> str | None:
     """Return the secret in NAME, or in the file that NAME_FILE names; None if neither is set."""
-    path = os.environ.get(f"{name}_FILE")
+    value, path = _given(name), _given(f"{name}_FILE")
     if path is None:
-        return os.environ.get(name) or None
+        return value or None
     try:
         return Path(path).read_text().strip() or None
     except OSError as error:
-        raise ImproperlyConfigured(
-            f"{name}_FILE is {path!r}, which cannot be read: {error.strerror}."
+        raise SettingError(
+            f"{name}_FILE", f"is {path!r}, which cannot be read: {error.strerror}."
         ) from error
+    except UnicodeDecodeError as error:
+        raise SettingError(f"{name}_FILE", f"is {path!r}, which holds no text.") from error
+
+
+def env_database(name: str) -> dict[str, Any] | None:
+    """Return Django's settings of the database that NAME (or NAME_FILE) describes; None if unset.
+
+    Never repeats the value: it holds a password.
+    """
+    url = env_secret(name)
+    if url is None:
+        return None
+    try:
+        config = dj_database_url.parse(url, conn_max_age=600, conn_health_checks=True)
+    except ValueError:
+        config = {}
+    if config.get("ENGINE") != _POSTGRESQL or not config.get("NAME"):
+        raise SettingError(
+            _source(name),
+            "takes postgresql://user:password@host:port/name; percent-encode what is special in the"
+            " password.",
+        ) from None
+    return dict(config)
+
+
+_POSTGRESQL = "django.db.backends.postgresql"
+
+
+def _source(name: str) -> str:
+    """Return the variable that the secret NAME comes from."""
+    return f"{name}_FILE" if f"{name}_FILE" in os.environ else name
 
 
 class MailServer(NamedTuple):
@@ -87,12 +141,13 @@ def env_mail_server(name: str) -> MailServer:
         split = urlsplit(url)
         port = split.port or _MAIL_PORTS[split.scheme]
     except (ValueError, KeyError):
-        raise ImproperlyConfigured(f"{name} {_MAIL_FORMS}.") from None
+        raise SettingError(_source(name), f"{_MAIL_FORMS}.") from None
     if not split.hostname or split.path.strip("/") or split.query or split.fragment:
-        raise ImproperlyConfigured(f"{name} {_MAIL_FORMS}.")
+        raise SettingError(_source(name), f"{_MAIL_FORMS}.")
     if split.scheme == "smtp" and split.password and split.hostname not in _LOOPBACK:
-        raise ImproperlyConfigured(
-            f"{name} would send its password in the clear; use smtps:// or smtp+starttls://."
+        raise SettingError(
+            _source(name),
+            "would send its password in the clear; use smtps:// or smtp+starttls://.",
         )
     return MailServer(
         split.hostname,

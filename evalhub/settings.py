@@ -2,13 +2,14 @@
 
 import secrets
 from pathlib import Path
+from typing import Any
 
-import dj_database_url
 from django.utils.functional import SimpleLazyObject
 
 from evalhub.environment import (
     env_bool,
     env_choice,
+    env_database,
     env_int,
     env_list,
     env_mail_server,
@@ -72,6 +73,7 @@ INSTALLED_APPS = [
     "evalhub.backup",
     "evalhub.demo",
     "evalhub.growth",
+    "evalhub.doctor",
     "lanes.projects",
     "lanes.budget",
     "lanes.plans",
@@ -131,20 +133,15 @@ _SQLITE = {
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
     },
 }
-DATABASE_URL = env_secret("DATABASE_URL")
 POSTGRES_BIN = env_text("EVALHUB_POSTGRES_BIN", "") or None
-DATABASES = {
-    "default": dj_database_url.parse(DATABASE_URL, conn_max_age=600, conn_health_checks=True)
-    if DATABASE_URL
-    else _SQLITE
-}
-
+DATABASES: dict[str, dict[str, Any]] = {"default": env_database("DATABASE_URL") or _SQLITE}
 # None where the database is a server: then its disk and its file are no concern of this machine.
 DATABASE_FILE = (
     Path(DATABASES["default"]["NAME"])
     if DATABASES["default"]["ENGINE"].endswith("sqlite3")
     else None
 )
+
 AUTH_PASSWORD_VALIDATORS = [
     {
         "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",

@@ -1,0 +1,32 @@
+"""What was found: one sentence each about one subject, and how to mend it."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    """It works, and will not for ever or for everybody; or it could not be looked at."""
+    WRONG = "wrong"
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    subject: str
+    level: Level
+    sentence: str
+    fix: str = ""
+
+
+def ok(subject: str, sentence: str) -> Finding:
+    return Finding(subject, Level.OK, sentence)
+
+
+def warning(subject: str, sentence: str, *, fix: str) -> Finding:
+    return Finding(subject, Level.WARNING, sentence, fix)
+
+
+def wrong(subject: str, sentence: str, *, fix: str) -> Finding:
+    return Finding(subject, Level.WRONG, sentence, fix)
