@@ -56,6 +56,7 @@ class TestPages(TestCase):
             PlanFilter,
             suite_name=st.sampled_from([None, "support"]),
             conclusion=st.sampled_from([None, NOT_CONCLUDED, "failure"]),
+            workflow_run_id=st.none(),
         ),
         seen=st.sets(st.sampled_from(range(3)), min_size=1),
     )
