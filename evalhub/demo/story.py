@@ -140,7 +140,7 @@ def _guard(name: str, expected: str, observed: str, *, at: datetime, fix: str) -
 
 
 def registered_plan(
-    client: Client, chapter: Chapter, folder: Path, guards: Sequence[JsonObject]
+    client: Client, chapter: Chapter, folder: Path, guards: Sequence[JsonObject], *, epochs: int
 ) -> tuple[Path, JsonObject]:
     """Build, check and register the chapter's plan; return its file and the store's answer."""
     plan, guards_file = folder / f"{chapter.name}.plan.json", folder / "guards.json"
@@ -155,7 +155,7 @@ def registered_plan(
     client.ask(
         *("plan", "build", "--project", PROJECT, "--out", str(plan), "--no-reuse"),
         *files,
-        *("--epochs", str(EPOCHS), "--arm", f"candidate={AGENT_NAME}:scripted"),
+        *("--epochs", str(epochs), "--arm", f"candidate={AGENT_NAME}:scripted"),
         *("--repository-id", str(REPOSITORY_ID)),
         *chapter.source,
         *commit,
@@ -294,9 +294,10 @@ def told_chapter(
     folder: Path,
     guards: Sequence[JsonObject],
     watch: Watch,
+    epochs: int = EPOCHS,
 ) -> Told:
     """Tell one chapter from its plan to its check; `watch` returns when all lanes have ended."""
-    plan, answer = registered_plan(client, chapter, folder, guards)
+    plan, answer = registered_plan(client, chapter, folder, guards, epochs=epochs)
     lanes = started_lanes(client, chapter, plan, folder)
     watch(chapter, lanes)
     return concluded(client, github, chapter, answer, [lane.report() for lane in lanes])

@@ -6,15 +6,17 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import httpx
+import yaml
 
 from evalhub.supervisor.programs import Program
 from tests.programs.processes import Process, descendants, wait_for
 from tests.programs.server import ROOT, Server, free_port
 
 Role = Literal["web", "worker", "beat"]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())
 _READY_LINES = {"worker": " ready.", "beat": "beat: Starting..."}
 
 
@@ -70,7 +72,7 @@ class Evalhub:
 class EvalhubProcess(Server):
     """One of evalhub's processes with a data directory of its own, as on a machine of its own.
 
-    `url` is where a web process answers.
+    It is started by the command that docker/compose.yaml has for its container. `url` is where a web process answers.
     """
 
     def __init__(self, folder: Path, role: Role, environment: Mapping[str, str]) -> None:
@@ -85,7 +87,8 @@ class EvalhubProcess(Server):
         }
 
     def program(self) -> Program:
-        return Program(self.role, [sys.executable, "manage.py", "run", self.role])
+        python, *arguments = COMPOSE["services"][self.role]["command"]
+        return Program(self.role, [{"python": sys.executable}[python], *arguments])
 
     def surroundings(self) -> Mapping[str, str]:
         return self.environment

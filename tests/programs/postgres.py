@@ -24,8 +24,8 @@ _USER = "postgres"
 class PostgresServer(Server):
     """A PostgreSQL with one empty database, which `url` names.
 
-    Its cluster lies in a new temporary folder that goes with this object, since the server's user
-    may have no access to `folder`; with `cluster` it lies there. It listens on a unix socket in the
+    Its cluster lies in a short temporary folder of its own, or in `cluster`, since the server's user
+    may have no access to `folder`; it goes with the `with` block or this object. It listens on a unix socket in the
     cluster's folder, and with `tcp` on a port of the loopback too, which `url` then names. With
     `durable` a committed transaction survives a power cut, as it does by PostgreSQL's defaults.
     """
@@ -36,7 +36,8 @@ class PostgresServer(Server):
         self, folder: Path, *, tcp: bool = False, durable: bool = False, cluster: Path | None = None
     ) -> None:
         super().__init__(folder, name="postgres")
-        self.cluster = self._temporary_folder() if cluster is None else cluster
+        self.cluster = cluster or Path(tempfile.mkdtemp(prefix="evalhub-postgres-"))
+        self._forget = weakref.finalize(self, shutil.rmtree, self.cluster, ignore_errors=True)
         self.port = free_port() if tcp else 5432
         self._options = {
             "listen_addresses": "127.0.0.1" if tcp else "",
@@ -49,6 +50,10 @@ class PostgresServer(Server):
         self.environment = {"DATABASE_URL": self.url}
         self._prefix = _unprivileged(self.cluster)
         self.programs = self._usable_programs()
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        self._forget()
 
     def url_of(self, database: str) -> str:
         """Return the address of a database in this server."""
@@ -91,12 +96,6 @@ class PostgresServer(Server):
             names = connection.execute("SELECT datname FROM pg_database").fetchall()
         if ("evalhub",) not in names:
             self.create_database("evalhub")
-
-    def _temporary_folder(self) -> Path:
-        # Short too: the path of a unix socket holds 107 bytes.
-        path = Path(tempfile.mkdtemp(prefix="evalhub-postgres-"))
-        weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
-        return path
 
     def _usable_programs(self) -> Path:
         # Found without an import: the package looks for the user's runtime folder when it is imported.

@@ -4,7 +4,6 @@ It keeps nothing, and ends with the session, even when pytest is killed. `tests/
 the folder of its socket.
 """
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -37,5 +36,4 @@ def pytest_report_header() -> str:
 def pytest_unconfigure(config: pytest.Config) -> None:
     server = config.stash.get(SERVER, None)
     if server is not None:
-        server.stop()
-        shutil.rmtree(server.cluster, ignore_errors=True)
+        server.__exit__()
