@@ -1,0 +1,317 @@
+"""Compare every object with the rows that vouch for it, by reading and hashing it.
+
+Holds the names of one plan's objects at a time, and no object whole.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import BinaryIO, NamedTuple
+
+from evalhub.protocol.faults import DocumentError, parse_document
+from evalhub.protocol.retained import RetainedState
+from evidence.store.models import Item
+from evidence.store.operations import documents, objects
+from evidence.store.operations.objects import Place, place_of
+from evidence.store.operations.vouched import Vouched, vouched_by_attempt, vouched_by_plan
+from evidence.store.storage import MOST_READERS, ObjectMissingError, object_store
+from lanes.plans.models import Attempt, Plan
+from lanes.projects.models import Project
+
+_CHUNK = 2**18
+# Enough to keep the readers busy, few enough to hold in memory.
+_AHEAD_OF_EACH_READER = 8
+_ROWS_AT_ONCE = 500
+
+
+class Grade(StrEnum):
+    """What is wrong with an object."""
+
+    DAMAGED = "damaged"
+    MISSING = "missing"
+    UNINDEXED = "unindexed"
+    """It is evidence, but the rows do not know it: `manage.py reindex` makes them."""
+    EXTRA = "extra"
+    """Nobody vouches for it, which harms nothing."""
+
+
+class Finding(NamedTuple):
+    grade: Grade
+    key: str
+    sentence: str
+    is_mended: bool = False
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether something is wrong that still is."""
+        return self.grade is not Grade.EXTRA and not self.is_mended
+
+
+class Scope(NamedTuple):
+    """Which objects are looked at: those of one plan, of one project, or all."""
+
+    project: Project | None = None
+    plan: Plan | None = None
+
+    @property
+    def prefix(self) -> str:
+        if self.plan is not None:
+            return f"{objects.plan_folder(self.plan)}/"
+        return f"{self.project.name}/" if self.project is not None else ""
+
+
+@dataclass
+class Looked:
+    """How much was looked at so far."""
+
+    plans: int = 0
+    objects: int = 0
+    bytes: int = 0
+
+
+def store_findings(scope: Scope, *, looked: Looked, mend: bool = False) -> Iterator[Finding]:
+    """Yield what is damaged, missing, unindexed or extra, plan by plan; `looked` grows meanwhile.
+
+    With `mend`, documents that the rows hold whole are written again where they are damaged or
+    missing.
+
+    Raises:
+        StorageUnavailableError: if the object store cannot be read to the end.
+    """
+    seen: set[int] = set()
+    with ThreadPoolExecutor(MOST_READERS, thread_name_prefix="check-store") as readers:
+        for folder, keys in groupby(object_store().keys(scope.prefix), key=_plan_folder):
+            plan = _plan_of(folder)
+            if plan is None:
+                yield from _without_rows(folder, keys, looked)
+                continue
+            seen.add(plan.pk)
+            check = _Check(plan, set(keys), readers, looked, mend=mend)
+            yield from check.findings()
+        for plan in _plans_of(scope):
+            if plan.pk not in seen:
+                yield from _Check(plan, set(), readers, looked, mend=mend).findings()
+
+
+class _Read(NamedTuple):
+    """One object, read: what is wrong with it, and how many bytes it has."""
+
+    vouched: Vouched
+    grade: Grade | None
+    sentence: str
+    size_bytes: int
+
+
+class _Check:
+    """The check of one plan."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        present: set[str],
+        readers: ThreadPoolExecutor,
+        looked: Looked,
+        *,
+        mend: bool,
+    ) -> None:
+        self.plan = plan
+        self.present = present
+        self.unvouched = set(present)
+        self.readers = readers
+        self.looked = looked
+        self.mend = mend
+
+    def findings(self) -> Iterator[Finding]:
+        self.looked.plans += 1
+        for read in self._reads():
+            self.looked.objects += 1
+            self.looked.bytes += read.size_bytes
+            if read.grade is not None:
+                yield self._told(read)
+        yield from self._state()
+        yield from _unvouched(self.plan, self.unvouched)
+
+    def _reads(self) -> Iterator[_Read]:
+        """Read what is vouched for, several at once, in order."""
+        waiting: deque[Future[_Read]] = deque()
+        for vouched in self._vouched():
+            self.unvouched.discard(vouched.key)
+            if not vouched.is_required and vouched.key not in self.present:
+                continue
+            waiting.append(self.readers.submit(_read, vouched))
+            if len(waiting) > MOST_READERS * _AHEAD_OF_EACH_READER:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+    def _vouched(self) -> Iterator[Vouched]:
+        yield from vouched_by_plan(self.plan)
+        attempts = Attempt.objects.filter(lane__plan=self.plan).order_by("lane_id", "number")
+        rows = attempts.select_related("lane__plan__project").defer("lane__plan__document")
+        for attempt in rows.iterator(_ROWS_AT_ONCE):
+            yield from vouched_by_attempt(attempt)
+
+    def _told(self, read: _Read) -> Finding:
+        assert read.grade is not None  # noqa: S101 - only what is wrong is told
+        vouched, sentence = read.vouched, read.sentence
+        if vouched.segment_id is not None:
+            items = Item.objects.filter(segment=vouched.segment_id).count()
+            sentence += f" It holds {items} items that count."
+        if not self.mend or vouched.written is None:
+            return Finding(read.grade, vouched.key, sentence)
+        objects.put_bytes(vouched.key, vouched.written())
+        return Finding(read.grade, vouched.key, f"{sentence} It was written again.", is_mended=True)
+
+    def _state(self) -> Iterator[Finding]:
+        """Tell if the copy of what the plan's rows know is not there or cannot be read."""
+        key = f"{objects.plan_folder(self.plan)}/{objects.STATE}"
+        self.unvouched.discard(key)
+        is_copied = hasattr(self.plan, "copy") and self.plan.copy.seen_version > 0
+        if not is_copied and key not in self.present:
+            return
+        self.looked.objects += 1
+        grade = _grade_of_state(key, self.plan)
+        if grade is None:
+            return
+        sentence = f"The copy of what the rows of plan {self.plan.digest} know is {grade}."
+        if self.mend:
+            documents.store_state(self.plan)
+            yield Finding(grade, key, f"{sentence} It was written again.", is_mended=True)
+        else:
+            yield Finding(grade, key, sentence)
+
+
+def _read(vouched: Vouched) -> _Read:
+    """Read one object to its end. Runs in a thread, and asks the database nothing."""
+    try:
+        with object_store().open(vouched.key) as file:
+            digest, size = _digest_of(file)
+    except ObjectMissingError:
+        return _Read(vouched, Grade.MISSING, f"{vouched.what} is not in the object store.", 0)
+    wanted = vouched.sha256
+    if wanted is None and vouched.written is not None:
+        wanted = f"sha256:{hashlib.sha256(vouched.written()).hexdigest()}"
+    if digest == wanted:
+        return _Read(vouched, None, "", size)
+    sentence = f"{vouched.what} has changed: its {size} bytes have {digest}, not {wanted}."
+    return _Read(vouched, Grade.DAMAGED, sentence, size)
+
+
+def _digest_of(file: BinaryIO) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+    while chunk := file.read(_CHUNK):
+        digest.update(chunk)
+        size += len(chunk)
+    return f"sha256:{digest.hexdigest()}", size
+
+
+def _grade_of_state(key: str, plan: Plan) -> Grade | None:
+    try:
+        with object_store().open(key) as file:
+            state = parse_document(RetainedState, file.read())
+    except ObjectMissingError:
+        return Grade.MISSING
+    except DocumentError:
+        return Grade.DAMAGED
+    return None if state.plan == plan.digest else Grade.DAMAGED
+
+
+def _unvouched(plan: Plan, keys: set[str]) -> Iterator[Finding]:
+    """Yield what is said of objects in a plan's folder that no row vouches for."""
+    attempts = (
+        {
+            attempt.key: attempt
+            for attempt in Attempt.objects.filter(lane__plan=plan).select_related("lane")
+        }
+        if keys
+        else {}
+    )
+    for key in sorted(keys):
+        place = place_of(key)
+        attempt = attempts.get(place.attempt or "") if place is not None else None
+        if place is None or place.attempt is None:
+            yield _extra(key)
+        elif attempt is None or attempt.lane.name != place.lane:
+            yield _of_lost_attempt(key, place)
+        else:
+            yield from _of_attempt(key, place, attempt, keys)
+
+
+def _of_lost_attempt(key: str, place: Place) -> Finding:
+    is_named = place.name in {objects.ATTEMPT, objects.SEAL} or place.piece is not None
+    if not is_named:
+        return _extra(key)
+    sentence = f"It belongs to attempt {place.attempt}, which has no row."
+    return Finding(Grade.UNINDEXED, key, sentence)
+
+
+def _of_attempt(key: str, place: Place, attempt: Attempt, keys: set[str]) -> Iterator[Finding]:
+    if place.name == objects.SEAL:
+        # Attempts that an earlier release sealed have an object and no row.
+        if attempt.accepts_evidence:
+            sentence = f"Attempt {attempt.key} was sealed, but its row does not know."
+            yield Finding(Grade.UNINDEXED, key, sentence)
+        return
+    piece = place.piece
+    if piece is None:
+        yield _extra(key)
+        return
+    segment = f"Segment {piece.seq} of attempt {attempt.key}"
+    stem = key.removesuffix(f".{piece.kind}")
+    has_bytes = f"{stem}.zip" in keys
+    if piece.kind != "zip":
+        # Of a pair one finding tells.
+        if not has_bytes:
+            what = "was acknowledged" if piece.kind == "receipt.json" else "was refused"
+            sentence = f"{segment} {what}, but neither its rows nor its bytes are there."
+            yield Finding(Grade.MISSING, key, sentence)
+    elif f"{stem}.receipt.json" in keys:
+        yield Finding(Grade.UNINDEXED, key, f"{segment} was acknowledged, but has no rows.")
+    elif f"{stem}.refusal.json" in keys:
+        yield Finding(Grade.UNINDEXED, key, f"{segment} was refused, but has no row.")
+    else:
+        yield Finding(Grade.EXTRA, key, f"{segment} was stored, but never acknowledged.")
+
+
+def _without_rows(folder: str, keys: Iterable[str], looked: Looked) -> Iterator[Finding]:
+    """Yield what is said of a folder of which the rows know no plan."""
+    count, has_plan = 0, False
+    for key in keys:
+        count += 1
+        has_plan = has_plan or key == f"{folder}/{objects.PLAN}"
+        if not folder:
+            yield _extra(key)
+    looked.objects += count
+    if folder:
+        grade = Grade.UNINDEXED if has_plan else Grade.EXTRA
+        said = "a plan that has no rows" if has_plan else "no plan"
+        yield Finding(grade, folder, f"The folder holds {count} objects of {said}.")
+
+
+def _extra(key: str) -> Finding:
+    return Finding(Grade.EXTRA, key, "It is none of evalhub's objects.")
+
+
+def _plan_folder(key: str) -> str:
+    """Return the folder of a plan in which a key lies, whatever it names there; else nothing."""
+    parts = key.split("/")
+    return "/".join(parts[:3]) if len(parts) > 3 else ""
+
+
+def _plan_of(folder: str) -> Plan | None:
+    project, _, digest = folder.rpartition("/")
+    plans = Plan.objects.filter(digest=digest, project__name=project)
+    return plans.select_related("project", "policy", "copy").defer("document").first()
+
+
+def _plans_of(scope: Scope) -> Iterator[Plan]:
+    plans = Plan.objects.select_related("project", "policy", "copy").defer("document")
+    if scope.plan is not None:
+        plans = plans.filter(pk=scope.plan.pk)
+    if scope.project is not None:
+        plans = plans.filter(project=scope.project)
+    return plans.order_by("pk").iterator(_ROWS_AT_ONCE)

@@ -1,0 +1,112 @@
+"""Which objects the rows of a plan vouch for, and what must be in each."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from evidence.store.models import Refusal, Seal, Segment
+from evidence.store.operations import documents, objects
+from lanes.plans.models import Attempt, Plan
+
+_ROWS_AT_ONCE = 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vouched:
+    """An object that rows know of. Its bytes have a digest, or are those that `written` returns."""
+
+    key: str
+    what: str
+    """Names it in a sentence: `Segment 3 of attempt …`."""
+    is_required: bool = True
+    """False while nobody has seen it yet: a sweep is about to write it."""
+    sha256: str | None = None
+    written: Callable[[], bytes] | None = None
+    """Returns the bytes from rows, where rows hold them all: such an object can be written again."""
+    segment_id: int | None = None
+
+
+def vouched_by_plan(plan: Plan) -> Iterator[Vouched]:
+    """Yield what the rows of a plan itself vouch for, its attempts aside.
+
+    `state.json` is not among it: it tells what was true when it was written.
+    """
+    folder, is_copied = objects.plan_folder(plan), hasattr(plan, "copy")
+    evidence = Segment.objects.filter(attempt__lane__plan=plan).exists()
+    yield Vouched(
+        key=f"{folder}/{objects.PLAN}",
+        what="The plan's document",
+        is_required=is_copied or evidence,
+        sha256=plan.digest,
+        written=partial(_plan_bytes, plan),
+    )
+    yield Vouched(
+        key=f"{folder}/{objects.POLICY}",
+        what="The plan's policy",
+        is_required=is_copied,
+        sha256=plan.policy.digest,
+        written=partial(_policy_bytes, plan),
+    )
+
+
+def vouched_by_attempt(attempt: Attempt) -> Iterator[Vouched]:
+    """Yield what the rows of one attempt vouch for."""
+    folder = objects.attempt_folder(attempt)
+    has_evidence = False
+    for one in (*_segments(attempt), *_refused_segments(attempt)):
+        has_evidence = True
+        yield one
+    yield Vouched(
+        key=f"{folder}/{objects.ATTEMPT}",
+        what=f"The document of attempt {attempt.key}",
+        is_required=has_evidence,
+        written=partial(objects.document_bytes, objects.attempt_document(attempt)),
+    )
+    seal = Seal.objects.filter(attempt=attempt).first()
+    if seal is not None:
+        yield Vouched(
+            key=f"{folder}/{objects.SEAL}",
+            what=f"The seal of attempt {attempt.key}",
+            is_required=seal.stored_at is not None,
+            written=partial(objects.document_bytes, documents.seal_document(seal)),
+        )
+
+
+def _segments(attempt: Attempt) -> Iterator[Vouched]:
+    for row in Segment.objects.filter(attempt=attempt).order_by("seq").iterator(_ROWS_AT_ONCE):
+        yield Vouched(
+            key=row.object_key,
+            what=f"Segment {row.seq} of attempt {attempt.key}",
+            sha256=row.sha256,
+            segment_id=row.pk,
+        )
+        yield Vouched(
+            key=objects.receipt_key(row.object_key),
+            what=f"The receipt of segment {row.seq} of attempt {attempt.key}",
+            is_required=row.receipt_stored_at is not None,
+            written=partial(objects.document_bytes, row.receipt),
+        )
+
+
+def _refused_segments(attempt: Attempt) -> Iterator[Vouched]:
+    rows = Refusal.objects.filter(attempt=attempt, segment__isnull=True, path="")
+    for row in rows.order_by("pk").iterator(_ROWS_AT_ONCE):
+        yield Vouched(
+            key=row.object_key,
+            what=f"A refused segment of attempt {attempt.key}",
+            sha256=row.sha256,
+        )
+        yield Vouched(
+            key=objects.refusal_key(row.object_key),
+            what=f"The reason beside a refused segment of attempt {attempt.key}",
+            is_required=row.stored_at is not None,
+            written=partial(objects.document_bytes, documents.refusal_document(row)),
+        )
+
+
+def _plan_bytes(plan: Plan) -> bytes:
+    return str(Plan.objects.values_list("document", flat=True).get(pk=plan.pk)).encode()
+
+
+def _policy_bytes(plan: Plan) -> bytes:
+    return plan.policy.document.encode()
