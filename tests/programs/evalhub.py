@@ -42,7 +42,7 @@ class Evalhub:
 
     def prepare(self) -> None:
         """Make the tables and collect the static files."""
-        self.manage("migrate", "--no-input", "--verbosity", "0")
+        self.manage("migrate", "--no-input", "--skip-checks", "--verbosity", "0")
         self.manage("collectstatic", "--no-input", "--verbosity", "0")
 
     def manage(self, *arguments: str) -> str:

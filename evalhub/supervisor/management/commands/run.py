@@ -15,6 +15,8 @@ class Command(BaseCommand):
     """Replace this process by the program, so that signals reach it and its end is this one's."""
 
     help = "Run one program of evalhub in the foreground: the web server, a worker, or beat."
+    # They load every page, which takes longer than all else here; CI has run them.
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("program", choices=("web", "worker", "beat"))
