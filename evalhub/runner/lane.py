@@ -232,6 +232,9 @@ class _Attempt:
             execution.stop()
 
     def _told_to_stop(self, reason: str) -> None:
+        if reason == "sealed" and self._phase == "sending":
+            # The answer to this lane's own seal is on its way, or was lost and is asked for again.
+            return
         self._report(f"The store says stop: {reason}.")
         self.stop.say(reason)
 

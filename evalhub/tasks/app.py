@@ -9,8 +9,10 @@ from typing import Any
 from celery import Celery, Task
 from celery.signals import beat_embedded_init, setup_logging, task_postrun, task_prerun
 from django.conf import settings
+from kombu.transport import TRANSPORT_ALIASES
 
 from evalhub.tasks import trail
+from evalhub.tasks.clockwork import Every
 from evalhub.tasks.names import SWEEPS
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "evalhub.settings")
@@ -21,6 +23,9 @@ _SWEEP_KEEPS_SECONDS = 300
 # Taken before beat is forked off, so beat can tell whether its worker is still its parent.
 _WORKER_PID = os.getpid()
 
+# For redis+socket:// too, which takes its transport from the address.
+TRANSPORT_ALIASES.update(dict.fromkeys(["redis", "rediss"], "evalhub.tasks.transport:Transport"))
+
 app = Celery("evalhub")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.update(
@@ -28,12 +33,15 @@ app.conf.update(
     task_acks_late=True,
     task_default_queue="evalhub",
     broker_connection_retry_on_startup=True,
+    # A broker that is away for long comes back too.
+    broker_connection_max_retries=None,
     # A task that a killed worker held comes back after this time; kombu looks for it every second.
     broker_transport_options={
         "visibility_timeout": 120,
         "unacked_restore_interval": 1,
         "unacked_restore_throttle": 1,
         "socket_connect_timeout": 2,
+        "socket_timeout": 3,
         # A broker that is away must not hold a request: the row is written, a sweep finds it.
         "max_retries": 1,
         "interval_start": 0,
@@ -43,13 +51,13 @@ app.conf.update(
     beat_schedule={
         name.value: {
             "task": name.value,
-            "schedule": float(settings.SWEEP_SECONDS),
+            "schedule": Every(settings.SWEEP_SECONDS),
             # What beat asked for while no worker was there need not be done a thousand times.
             "options": {"expires": _SWEEP_KEEPS_SECONDS},
         }
         for name in SWEEPS
     },
-    beat_schedule_filename=str(settings.DATA_DIR / "run" / "beat-schedule"),
+    beat_scheduler="evalhub.tasks.clockwork:Clockwork",
 )
 app.autodiscover_tasks()
 
