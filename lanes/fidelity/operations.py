@@ -117,17 +117,18 @@ def _judge(plan: ProbedPlan, rate: BuildRate, *, at: datetime) -> None:
     if not reasons:
         notices.resolve_notices(plan.project, kind=NoticeKind.DRIFT, key_prefix=prefix, at=at)
         return
+    # Counted before it is looked whether one is open: of two plans that are concluded at once either
+    # sees the other's, or both take the same key.
+    told = Notice.objects.filter(
+        project=plan.project, kind=NoticeKind.DRIFT, key__startswith=prefix
+    ).count()
     unresolved = notice_queries.unresolved_notices(plan.project, NoticeKind.DRIFT)
     if unresolved.filter(key__startswith=prefix).exists():
         return
-    told = Notice.objects.filter(
-        project=plan.project, kind=NoticeKind.DRIFT, key__startswith=prefix
-    )
     notices.raise_notice(
         plan.project,
         kind=NoticeKind.DRIFT,
-        # Counted, so that two plans concluded at once raise one, and a later alarm is another.
-        key=f"{prefix}{told.count() + 1}",
+        key=f"{prefix}{told + 1}",
         subject=f"Simulator {rate.simulator} answers less like the real API",
         detail=" ".join([_standing(plan, rate), *reasons, *_worst(rate), _FIX]),
         path=f"{reverse('plan', args=[plan.digest])}#probes",
