@@ -1,6 +1,6 @@
-"""A stand-in for GitHub's checks API over real HTTP, for the demo and for tests.
+"""A stand-in for GitHub's checks and issues API over real HTTP, for the demo and for tests.
 
-It keeps check runs in memory, writes every request to a file of JSON lines, and can be told to fail:
+It keeps check runs and issues in memory, writes every request to a file of JSON lines, and can be told to fail:
 `POST /_faults {"after_commit_timeout": 1}` commits the next write and withholds its answer,
 `{"status": 503, "times": 2}` refuses the next two requests before anything is done.
 """
@@ -22,14 +22,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from evalhub.demo import github_issues
 from evalhub.demo.check_rules import JsonObject, faults
+from evalhub.demo.github_issues import Issues
 from evalhub.demo.transcript import timestamp
 from evalhub.runner import clock
 from evalhub.runner.simulator.death import die_with_parent
 
 APP_ID = 424242
 _FIRST_ID = 61_000_001
-_MOST_PER_PAGE = 100
 
 
 @dataclass
@@ -60,11 +61,12 @@ class Entry(NamedTuple):
 
 @dataclass
 class StandIn:
-    """Check runs by repository, oldest first, and the log of all requests."""
+    """Check runs and issues by repository, oldest first, and the log of all requests."""
 
     token: str
     log: Path
     runs: dict[Repository, list[JsonObject]] = field(default_factory=dict)
+    issues: dict[Repository, Issues] = field(default_factory=dict)
     faults: Faults = field(default_factory=Faults)
     last_id: int = _FIRST_ID - 1
 
@@ -121,6 +123,13 @@ def build_app(standin: StandIn) -> Starlette:
         Route(f"{base}/check-runs/{{id:int}}", _Endpoint(standin, _change), methods=["PATCH"]),
         Route(f"{base}/check-runs/{{id:int}}", _Endpoint(standin, _read), methods=["GET"]),
         Route(f"{base}/commits/{{ref}}/check-runs", _Endpoint(standin, _list), methods=["GET"]),
+        Route(f"{base}/issues", _Endpoint(standin, _create_issue), methods=["POST"]),
+        Route(f"{base}/issues", _Endpoint(standin, _list_issues), methods=["GET"]),
+        Route(f"{base}/issues/{{id:int}}", _Endpoint(standin, _read_issue), methods=["GET"]),
+        Route(f"{base}/issues/{{id:int}}", _Endpoint(standin, _change_issue), methods=["PATCH"]),
+        Route(f"{base}/issues/{{id:int}}", _Endpoint(standin, _delete_issue), methods=["DELETE"]),
+        Route(f"{base}/issues/{{id:int}}/comments", _Endpoint(standin, _comment), methods=["POST"]),
+        Route(f"{base}/issues/{{id:int}}/comments", _Endpoint(standin, _comments), methods=["GET"]),
         Route("/_faults", _faults_endpoint(standin), methods=["POST"]),
         Route("/", _front_page(standin), methods=["GET"]),
     ]
@@ -215,15 +224,73 @@ def _list(standin: StandIn, repository: Repository, request: Request, _: object)
     if query.get("filter", "latest") == "latest":
         rows = list({run["name"]: run for run in rows}.values())
     rows.sort(key=lambda run: int(run["id"]), reverse=True)
-    size = min(int(query.get("per_page", "30")), _MOST_PER_PAGE)
-    start = (int(query.get("page", "1")) - 1) * size
-    return _Answer(200, {"total_count": len(rows), "check_runs": rows[start : start + size]})
+    page = github_issues.page_of(rows, query)
+    return _Answer(200, {"total_count": len(rows), "check_runs": page})
 
 
 def _run_with_id(standin: StandIn, repository: Repository, request: Request) -> JsonObject | None:
     wanted = request.path_params["id"]
     rows = standin.runs.get(repository, [])
     return next((run for run in rows if run["id"] == wanted), None)
+
+
+def _issues_of(standin: StandIn, repository: Repository) -> Issues:
+    return standin.issues.setdefault(repository, Issues())
+
+
+def _create_issue(standin: StandIn, repository: Repository, _: Request, body: object) -> _Answer:
+    found = github_issues.faults(body, is_new=True)
+    if found or not isinstance(body, dict):
+        return _refused(found)
+    return _Answer(201, _issues_of(standin, repository).create(body), is_write=True)
+
+
+def _list_issues(standin: StandIn, repository: Repository, request: Request, _: object) -> _Answer:
+    return _Answer(200, _issues_of(standin, repository).listed(request.query_params))
+
+
+def _read_issue(standin: StandIn, repository: Repository, request: Request, _: object) -> _Answer:
+    issue = _issues_of(standin, repository).rows.get(request.path_params["id"])
+    return _Answer(404, {"message": "Not Found"}) if issue is None else _Answer(200, issue)
+
+
+def _change_issue(
+    standin: StandIn, repository: Repository, request: Request, body: object
+) -> _Answer:
+    issues = _issues_of(standin, repository)
+    issue = issues.rows.get(request.path_params["id"])
+    if issue is None:
+        return _Answer(404, {"message": "Not Found"})
+    found = github_issues.faults(body, is_new=False)
+    if found or not isinstance(body, dict):
+        return _refused(found)
+    return _Answer(200, issues.change(issue, body), is_write=True)
+
+
+def _delete_issue(standin: StandIn, repository: Repository, request: Request, _: object) -> _Answer:
+    # GitHub's REST API has no such request: a person does it, for whom tests stand in.
+    _issues_of(standin, repository).rows.pop(request.path_params["id"], None)
+    return _Answer(200, {})
+
+
+def _comment(standin: StandIn, repository: Repository, request: Request, body: object) -> _Answer:
+    issues = _issues_of(standin, repository)
+    if request.path_params["id"] not in issues.rows:
+        return _Answer(404, {"message": "Not Found"})
+    text = body.get("body") if isinstance(body, dict) else None
+    found = github_issues.text_faults(text)
+    if found or not isinstance(text, str):
+        return _refused(found)
+    return _Answer(201, issues.comment(request.path_params["id"], text), is_write=True)
+
+
+def _comments(standin: StandIn, repository: Repository, request: Request, _: object) -> _Answer:
+    rows = _issues_of(standin, repository).comments.get(request.path_params["id"])
+    if rows is None:
+        return _Answer(404, {"message": "Not Found"})
+    since = request.query_params.get("since", "")
+    newer = [row for row in rows if row["updated_at"] >= since]
+    return _Answer(200, github_issues.page_of(newer, request.query_params))
 
 
 def _refused(found: list[str]) -> _Answer:

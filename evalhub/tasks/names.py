@@ -12,12 +12,15 @@ class TaskName(StrEnum):
     """Arguments: plan_id. Brings the check of a plan's commit up to date and delivers it."""
     SEND_NOTICES = "lanes.send_notices"
     """Arguments: channel_id. Sends what an e-mail, webhook or Slack channel owes."""
+    SEND_ISSUE_NOTICES = "gates.send_issue_notices"
+    """Arguments: channel_id. Adds what a rolling issue on GitHub lacks."""
     SWEEP_CONCLUSIONS = "gates.sweep_conclusions"
     SWEEP_CHECKS = "gates.sweep_checks"
     SWEEP_ATTEMPTS = "lanes.sweep_attempts"
     SWEEP_SCHEDULES = "lanes.sweep_schedules"
     SWEEP_BUDGETS = "lanes.sweep_budgets"
     SWEEP_NOTICES = "lanes.sweep_notices"
+    SWEEP_ISSUE_NOTICES = "gates.sweep_issue_notices"
     SWEEP_RECEIPTS = "evidence.sweep_receipts"
     SWEEP_DOCUMENTS = "evidence.sweep_documents"
 
@@ -29,6 +32,7 @@ SWEEPS = (
     TaskName.SWEEP_SCHEDULES,
     TaskName.SWEEP_BUDGETS,
     TaskName.SWEEP_NOTICES,
+    TaskName.SWEEP_ISSUE_NOTICES,
     TaskName.SWEEP_RECEIPTS,
     TaskName.SWEEP_DOCUMENTS,
 )

@@ -1,4 +1,4 @@
-"""GitHub's checks over HTTP: create, update, find. The only module that speaks to GitHub.
+"""GitHub's checks and issues over HTTP: create, update, find. The only module that speaks to GitHub.
 
 Nothing here waits, repeats or raises for what GitHub or the network does: every call answers with an
 outcome, and the caller's row says what happens next. Two outcomes must never be confused: `Refused`
@@ -24,11 +24,15 @@ TIMEOUT_SECONDS = 10.0
 _LEAST_PAUSE = timedelta(seconds=60)
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _API_VERSION = "2022-11-28"
+# Deleted, or transferred to another repository (which answers with where to).
+_GONE = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
+_PER_PAGE = 100
+_MOST_PAGES = 10
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """GitHub has done it; the check run has this id."""
+    """GitHub has done it; the check run, issue (by its number) or comment has this id."""
 
     github_id: int
 
@@ -58,7 +62,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class NotOurs:
-    """The check run is gone or belongs to another App: only a new one can say anything."""
+    """What was to be read or changed is gone, or belongs to somebody else: only a new one will do."""
 
     detail: str
 
@@ -81,6 +85,15 @@ class Recognized:
     """GitHub takes the credentials; `clock` is its time, if it tells."""
 
     clock: datetime | None
+
+
+@dataclass(frozen=True)
+class Issue:
+    """An issue as GitHub has it; `text` is its body, in which we put our marker."""
+
+    number: int
+    is_open: bool
+    text: str
 
 
 @dataclass(frozen=True)
@@ -128,14 +141,73 @@ class GitHub:
         ours = [_check_run(run) for run in runs if run.get("external_id") == wanted]
         return sorted(ours, key=lambda run: run.github_id, reverse=True)
 
-    def _written(self, method: str, path: str, body: Mapping[str, object]) -> Outcome:
+    def issue(self, repository: str, number: int) -> Issue | Failed:
+        """Return an issue; `NotOurs` if it was deleted or moved to another repository."""
+        answer = self._answered("GET", f"/repos/{repository}/issues/{number}")
+        return _issue(answer) if isinstance(answer, dict) else answer
+
+    def issues_labelled(self, repository: str, label: str) -> list[Issue] | Failed:
+        """Return the issues with a label, oldest first; at most the first thousand."""
+        given = {"labels": label, "state": "all", "sort": "created", "direction": "asc"}
+        rows = self._listed(f"/repos/{repository}/issues", given)
+        if not isinstance(rows, list):
+            return rows
+        # GitHub lists pull requests among the issues.
+        found = [_issue(row) for row in rows if "pull_request" not in row]
+        return [issue for issue in found if isinstance(issue, Issue)]
+
+    def create_issue(self, repository: str, body: Mapping[str, object]) -> Outcome:
+        """Create an issue. GitHub makes a second one if it is asked twice."""
+        return self._written("POST", f"/repos/{repository}/issues", body, names="number")
+
+    def update_issue(self, repository: str, number: int, body: Mapping[str, object]) -> Outcome:
+        """Change an issue."""
+        path = f"/repos/{repository}/issues/{number}"
+        return self._written("PATCH", path, body, names="number")
+
+    def comment(self, repository: str, number: int, text: str) -> Outcome:
+        """Add a comment to an issue. GitHub adds a second one if it is asked twice."""
+        path = f"/repos/{repository}/issues/{number}/comments"
+        return self._written("POST", path, {"body": text})
+
+    def find_comment(
+        self, repository: str, number: int, *, marker: str, since: datetime
+    ) -> int | Failed | None:
+        """Return the id of the comment that holds a marker; None if no comment since then does."""
+        path = f"/repos/{repository}/issues/{number}/comments"
+        rows = self._listed(path, {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}"})
+        if not isinstance(rows, list):
+            return rows
+        return next((int(str(row["id"])) for row in rows if marker in str(row.get("body"))), None)
+
+    def _written(
+        self, method: str, path: str, body: Mapping[str, object], *, names: str = "id"
+    ) -> Outcome:
         answer = self._answered(method, path, json=dict(body))
         if not isinstance(answer, dict):
             return answer
-        github_id = answer.get("id")
+        github_id = answer.get(names)
         if not isinstance(github_id, int):
-            return Unknown("GitHub's answer names no check run.")
+            return Unknown(f"GitHub's answer does not name what it has done: it has no {names!r}.")
         return Delivered(github_id)
+
+    def _listed(self, path: str, given: Mapping[str, str]) -> list[dict[str, object]] | Failed:
+        """Return a whole list, page by page."""
+        rows: list[dict[str, object]] = []
+        for page in range(1, _MOST_PAGES + 1):
+            params = {**given, "per_page": str(_PER_PAGE), "page": str(page)}
+            response = self._asked("GET", path, params=params)
+            if not isinstance(response, httpx.Response):
+                return response
+            if not response.is_success:
+                return _failure(response, at=self.at)
+            found = _json(response)
+            if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+                return Unknown("GitHub's answer is not a list.")
+            rows += found
+            if len(found) < _PER_PAGE:
+                break
+        return rows
 
     def _answered(self, method: str, path: str, **content: object) -> dict[str, object] | Failed:
         response = self._asked(method, path, **content)
@@ -190,6 +262,13 @@ def _check_run(run: Mapping[str, object]) -> CheckRun:
     )
 
 
+def _issue(row: Mapping[str, object]) -> Issue | Unknown:
+    number = row.get("number")
+    if not isinstance(number, int):
+        return Unknown("GitHub's answer is not an issue.")
+    return Issue(number, is_open=row.get("state") == "open", text=str(row.get("body") or ""))
+
+
 def _failure(response: httpx.Response, *, at: datetime) -> Failed:
     said = _said(response)
     retry_at = _retry_at(response, said, at=at)
@@ -198,10 +277,34 @@ def _failure(response: httpx.Response, *, at: datetime) -> Failed:
     status = response.status_code
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Unknown(f"GitHub answered {status}: {said}")
-    is_change = response.request.method == "PATCH"
-    if is_change and (status == HTTPStatus.NOT_FOUND or "GitHub App that created it" in said):
-        return NotOurs(f"GitHub answered {status} to a change of the check: {said}")
-    return Refused(f"GitHub answered {status}: {said} {_advice(status)}", may_mend=status != 422)
+    if _is_gone(response) or "GitHub App that created it" in said:
+        return NotOurs(f"GitHub answered {status} about what was there: {said}")
+    is_issue = "/issues" in response.request.url.path
+    advice = _issue_advice(status) if is_issue else _advice(status)
+    return Refused(f"GitHub answered {status}: {said} {advice}", may_mend=status != 422)
+
+
+def _is_gone(response: httpx.Response) -> bool:
+    """Return whether a check run or issue that was named by its number is not there any more."""
+    request, status = response.request, response.status_code
+    if not request.url.path.rpartition("/")[2].isdecimal():
+        # A list or something new is refused for other reasons: no rights, or no such repository.
+        return False
+    return status == HTTPStatus.NOT_FOUND or ("/issues" in request.url.path and status in _GONE)
+
+
+def _issue_advice(status: int) -> str:
+    match status:
+        case HTTPStatus.UNAUTHORIZED:
+            return "EVALHUB_GITHUB_TOKEN is not valid, or has expired."
+        case HTTPStatus.FORBIDDEN:
+            return "The credentials need the permission `issues: write` on this repository."
+        case HTTPStatus.NOT_FOUND | HTTPStatus.GONE:
+            return (
+                "The project's name must be the repository's OWNER/NAME, with issues turned on, and the"
+                " credentials must be able to see it."
+            )
+    return "Nothing was delivered."
 
 
 def _advice(status: int) -> str:
@@ -250,8 +353,12 @@ def _said(response: httpx.Response) -> str:
 
 
 def _json_object(response: httpx.Response) -> dict[str, object] | None:
+    content = _json(response)
+    return content if isinstance(content, dict) else None
+
+
+def _json(response: httpx.Response) -> object:
     try:
-        content = response.json()
+        return response.json()
     except ValueError:
         return None
-    return content if isinstance(content, dict) else None

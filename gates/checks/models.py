@@ -1,8 +1,10 @@
-"""The check as it should be at GitHub, and what GitHub is known to have."""
+"""What should be at GitHub, and what GitHub is known to have: checks, and the rolling issues."""
+
+import uuid
 
 from django.db import models
 
-from lanes.projects.models import Project
+from lanes.projects.models import Channel, Project
 
 
 class Check(models.Model):
@@ -62,3 +64,39 @@ class Check(models.Model):
     @property
     def is_delivered(self) -> bool:
         return self.sent_version == self.desired_version
+
+
+class IssueFamily(models.TextChoices):
+    """What one rolling issue is about."""
+
+    NIGHTLY = "NIGHTLY", "nightly runs"
+    BUDGET = "BUDGET", "judge budget"
+    DRIFT = "DRIFT", "drift of simulators"
+    TEST = "TEST", "tests of this channel"
+
+
+class RollingIssue(models.Model):
+    """The one issue of a project in which a family of notices is told.
+
+    `uid` stands hidden in its text and finds it again; `number` is only where it was last seen.
+    `shown_version` is the version of `channel` whose notices it shows.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="rolling_issues")
+    family = models.CharField(max_length=8, choices=IssueFamily.choices)
+    uid = models.UUIDField(default=uuid.uuid4, unique=True)
+    number = models.BigIntegerField(null=True)
+    channel = models.ForeignKey(Channel, on_delete=models.PROTECT, related_name="+")
+    shown_version = models.PositiveBigIntegerField(default=0)
+    shown_digest = models.CharField(max_length=71, default="")
+    claimed_until = models.DateTimeField(null=True, help_text="One sender at a time.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="rolling_issue_once_per_family", fields=["project", "family"]
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_family_display()} of {self.project_id}"

@@ -1,14 +1,20 @@
-"""Reads: the check of a plan, and what the sweeps look for."""
+"""Reads: the check of a plan, the rolling issues, and what the sweeps look for."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from django.conf import settings
-from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from gates.checks.models import Check
+from gates.checks.models import Check, RollingIssue
 from lanes.plans.models import Plan, PlanState
+from lanes.projects.models import Channel, Delivery, Notice, NoticeKind, NoticeState
+from lanes.projects.queries import deliveries as delivery_queries
 
+MOST_GOING_ON = 50
+_MOST_OVER = 10
 NO_CREDENTIALS = "undelivered: no GitHub credentials are set (EVALHUB_GITHUB_TOKEN)"
 
 
@@ -102,3 +108,48 @@ def checks_without_credentials() -> int:
 
 def _is_refused() -> Q:
     return Q(next_attempt_at__isnull=True) & ~Q(last_error__in=["", NO_CREDENTIALS])
+
+
+def issues_behind(channel: Channel, *, at: datetime) -> QuerySet[RollingIssue]:
+    """Return the issues that do not show the newest notices of their project's channel."""
+    is_free = Q(claimed_until__isnull=True) | Q(claimed_until__lt=at)
+    # Read anew: `channel` may be older than what it is asked about.
+    version = Channel.objects.filter(pk=channel.pk).values("version")[:1]
+    is_behind = ~Q(channel=channel) | ~Q(shown_version=Subquery(version))
+    found = RollingIssue.objects.filter(is_free, is_behind, project=channel.project_id)
+    # Without a number nothing was told in it yet.
+    return found.filter(number__isnull=False).select_related("project").order_by("pk")
+
+
+def issue_channels_with_work(*, at: datetime) -> QuerySet[Channel]:
+    """Return the usable channels with a comment that is owed, or an issue that is behind."""
+    owed = Delivery.objects.filter(delivery_queries.is_due(at), channel=OuterRef("pk"))
+    behind = RollingIssue.objects.filter(
+        ~Q(channel=OuterRef("pk")) | ~Q(shown_version=OuterRef("version")),
+        project=OuterRef("project"),
+        number__isnull=False,
+    )
+    usable = Channel.objects.filter(
+        delivery_queries.is_usable(at), delivery_queries.channels_of_kind(is_issue=True)
+    )
+    return usable.filter(Exists(owed) | Exists(behind)).order_by("pk")
+
+
+class IssueNotices(NamedTuple):
+    """What a rolling issue shows, newest first."""
+
+    going_on: QuerySet[Notice]
+    over: QuerySet[Notice]
+
+
+def notices_of_issue(channel: Channel, kinds: Sequence[NoticeKind]) -> IssueNotices:
+    """Return the notices of these kinds that the channel carries: what goes on, and some of the rest."""
+    carried = Notice.objects.filter(
+        Exists(Delivery.objects.filter(notice=OuterRef("pk"), channel=channel)),
+        project=channel.project_id,
+        kind__in=kinds,
+    )
+    carried = carried.select_related("project").order_by("-pk")
+    over = carried.filter(state=NoticeState.RESOLVED)
+    going_on = carried.filter(state__in=[NoticeState.OPEN, NoticeState.ACKNOWLEDGED])
+    return IssueNotices(going_on[:MOST_GOING_ON], over[:_MOST_OVER])

@@ -12,12 +12,15 @@ from evidence.store.models import StorageOperation
 from evidence.store.operations import faults
 from evidence.store.storage import StorageUnavailableError
 from gates.checks import queries
-from gates.checks.operations import concluding, delivery
+from gates.checks.operations import concluding, delivery, issues
 from gates.decisions import queries as decisions
 from gates.decisions.operations import words
+from lanes.projects.queries import deliveries as delivery_queries
 
 # One after the other, as GitHub asks for; the next sweep goes on.
 _DELIVERIES_PER_SWEEP = 50
+# GitHub takes some 80 comments a minute; the next sweep goes on.
+_STEPS_PER_TASK = 20
 _DATABASE_AWAY = (OperationalError, InterfaceError)
 
 
@@ -67,3 +70,19 @@ def sweep_checks() -> None:
         enqueue_on_commit(TaskName.REFRESH_CHECK, plan_id=plan.pk)
     for check in queries.due_checks(at=timezone.now())[:_DELIVERIES_PER_SWEEP]:
         delivery.deliver_check(check, at=timezone.now())
+
+
+@app.task(name=TaskName.SEND_ISSUE_NOTICES.value)
+def send_issue_notices(*, channel_id: int) -> None:
+    """Bring the rolling issues of one project up to date. Safe to repeat."""
+    channel = delivery_queries.channel_with_id(channel_id)
+    for _ in range(_STEPS_PER_TASK):
+        if not issues.take_step(channel, at=timezone.now()):
+            break
+
+
+@sweep(TaskName.SWEEP_ISSUE_NOTICES)
+def sweep_issue_notices() -> None:
+    """Ask for every rolling issue that lacks a comment or shows what is no longer so. Safe to repeat."""
+    for channel in queries.issue_channels_with_work(at=timezone.now()):
+        enqueue_on_commit(TaskName.SEND_ISSUE_NOTICES, channel_id=channel.pk)

@@ -29,7 +29,8 @@ def address(notice: Notice, channels: Sequence[Channel], *, at: datetime) -> Non
     )
     note_change(notice)
     for channel in channels:
-        _ask_for(channel)
+        if channel.kind != ChannelKind.GITHUB_ISSUE:
+            _ask_for(channel)
 
 
 def note_change(notice: Notice) -> None:
@@ -37,7 +38,9 @@ def note_change(notice: Notice) -> None:
     issues = Channel.objects.filter(
         kind=ChannelKind.GITHUB_ISSUE, disabled_at__isnull=True, deliveries__notice=notice
     )
-    issues.update(version=F("version") + 1)
+    for issue in issues:
+        Channel.objects.filter(pk=issue.pk).update(version=F("version") + 1)
+        _ask_for(issue)
 
 
 def try_at_once(channel: Channel, *, at: datetime) -> None:
@@ -119,8 +122,9 @@ def record_failure(channel: Channel, failed: Failed, *, at: datetime) -> None:
 
 
 def _ask_for(channel: Channel) -> None:
-    if channel.kind != ChannelKind.GITHUB_ISSUE:
-        enqueue_on_commit(TaskName.SEND_NOTICES, channel_id=channel.pk)
+    is_issue = channel.kind == ChannelKind.GITHUB_ISSUE
+    name = TaskName.SEND_ISSUE_NOTICES if is_issue else TaskName.SEND_NOTICES
+    enqueue_on_commit(name, channel_id=channel.pk)
 
 
 def _next_try(failed: Failed, wait: timedelta, *, at: datetime) -> datetime:
