@@ -28,7 +28,7 @@ from evalhub.protocol.faults import parse_document
 from evalhub.protocol.policy import Policy
 from evalhub.protocol.suite import Suite
 from evalhub.web.errors import NotFoundError
-from lanes.plans.cron import read_timetable
+from lanes.plans.cron import TimetableError, read_timetable
 from lanes.plans.models import (
     Attempt,
     AttemptState,
@@ -236,7 +236,7 @@ def newest_attempts(plan: Plan) -> dict[str, Attempt | None]:
 
 
 class ScheduleState(NamedTuple):
-    """Where a nightly that is waited for stands; the due times are None while it is paused."""
+    """Where a nightly that is waited for stands; no due times while it is paused or unreadable."""
 
     schedule: ExpectedSchedule
     last_due_at: datetime | None
@@ -309,7 +309,11 @@ def _schedule_state(
 ) -> ScheduleState:
     if schedule.is_paused:
         return ScheduleState(schedule, None, None, seen)
-    timetable = read_timetable(schedule.cron, schedule.timezone)
+    try:
+        timetable = read_timetable(schedule.cron, schedule.timezone)
+    except TimetableError:
+        # Its time zone is not known on this machine; the sweep says so.
+        return ScheduleState(schedule, None, None, seen)
     return ScheduleState(schedule, timetable.newest_until(at), timetable.next_after(at), seen)
 
 

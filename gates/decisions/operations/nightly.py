@@ -22,9 +22,10 @@ def tell_of_nightly(conclusion: Conclusion, *, at: datetime) -> None:
     To be called in the transaction that stores the conclusion. Concluded again with the same word
     it is not told of again; with another red word it is. What is neither red nor green
     (`neutral`, by the policy's own wish) is not told of and ends nothing but its own notice. A
-    cancelled nightly is no news, nor is one of which a later one has been concluded already: that
-    one says how things stand. While none has, also a superseded one is told of, else a row of
-    nightlies of which each is overtaken before its deadline would never be heard of.
+    cancelled nightly is no news, nor is one of which a later one has been concluded or is due to be:
+    that one says how things stand, also after days in which no worker was there. Until then a
+    superseded one is told of too, else a row of nightlies of which each is overtaken before its
+    deadline would never be heard of.
     """
     plan = conclusion.plan
     if plan.event != "schedule" or plan.cancelled_at is not None:
@@ -36,7 +37,7 @@ def tell_of_nightly(conclusion: Conclusion, *, at: datetime) -> None:
     notices.resolve_notices(plan.project, kind=NoticeKind.NIGHTLY_RED, key_prefix=own, at=at)
     if word == _GREEN:
         _end_earlier(plan, at=at)
-    elif word in _RED and not _is_overtaken(plan):
+    elif word in _RED and not _is_overtaken(plan, at=at):
         notices.raise_notice(
             plan.project,
             kind=NoticeKind.NIGHTLY_RED,
@@ -57,12 +58,12 @@ def _word_before(conclusion: Conclusion) -> str | None:
     return words.first()
 
 
-def _is_overtaken(plan: Plan) -> bool:
+def _is_overtaken(plan: Plan, *, at: datetime) -> bool:
     later = plan_queries.nightlies(plan.project, plan.suite_name).filter(
         Q(registered_at__gt=plan.registered_at)
         | Q(registered_at=plan.registered_at, pk__gt=plan.pk),
+        Q(concluded_at__isnull=False) | Q(deadline_at__lte=at),
         cancelled_at__isnull=True,
-        concluded_at__isnull=False,
     )
     return later.exists()
 

@@ -121,11 +121,22 @@ def watch_schedules(*, at: datetime) -> None:
 
     However many due times have passed meanwhile, one look raises one notice for a schedule, which
     counts them; while nothing comes, another follows once a day.
+
+    Raises:
+        TimetableError: once the others were looked at, if this machine does not know the time zone
+            of one: else it would look as if that nightly came.
     """
+    unreadable: list[TimetableError] = []
     for schedule in queries.watched_schedules():
-        look = _look(schedule, at=at)
+        try:
+            look = _look(schedule, at=at)
+        except TimetableError as error:
+            unreadable.append(error)
+            continue
         if look is not None:
             _keep(schedule, look, at=at)
+    if unreadable:
+        raise unreadable[0]
 
 
 class _Row(NamedTuple):

@@ -196,12 +196,23 @@ def test_superseded_nightly_is_told_of_until_a_later_one_is_concluded() -> None:
     assert first.superseded_at is not None
 
     # Each is overtaken before anybody decides it: still not silence.
-    concluded(first, at=NOW + 3 * DAY)
+    concluded(first, at=NOW + timedelta(hours=5))
     assert states(project) == [NoticeState.OPEN]
     concluded(third, at=NOW + 3 * DAY)
     concluded(second, at=NOW + 3 * DAY)
 
     assert [notice.path.split("/")[2] for notice in told(project)] == [first.digest, third.digest]
+
+
+def test_of_nightlies_that_nobody_concluded_for_days_the_newest_is_told_of() -> None:
+    project = make_gated_project()
+    plans = [make_nightly(project, night) for night in range(4)]
+
+    for plan in plans:
+        concluded(plan, at=NOW + 30 * DAY)
+
+    (notice,) = told(project)
+    assert notice.path.split("/")[2] == plans[-1].digest
 
 
 @pytest.mark.django_db(transaction=True)

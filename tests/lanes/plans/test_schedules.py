@@ -7,6 +7,7 @@ import pytest
 
 from evalhub.protocol.messages import ScheduleRequest
 from lanes.plans import queries
+from lanes.plans.cron import TimetableError
 from lanes.plans.models import ExpectedSchedule, Plan
 from lanes.plans.operations import schedules
 from lanes.plans.operations.schedules import InvalidScheduleError
@@ -324,6 +325,19 @@ def test_state_of_a_schedule_names_the_times_around_now() -> None:
     schedule.is_paused = True
     (paused,) = queries.schedule_states([schedule], at=NIGHT + 3 * HOUR)
     assert (paused.last_due_at, paused.next_due_at, paused.last_seen) == (None, None, nightly)
+
+
+def test_schedule_of_an_unknown_zone_fails_the_sweep_after_the_others() -> None:
+    unreadable, schedule = make_schedule(), make_schedule()
+    ExpectedSchedule.objects.filter(pk=unreadable.pk).update(timezone="Mars/Olympus")
+
+    with pytest.raises(TimetableError, match="Mars/Olympus"):
+        sweep(NIGHT + 3 * HOUR)
+
+    assert len(told(schedule.project)) == 1
+    unreadable.refresh_from_db()
+    (state,) = queries.schedule_states([unreadable], at=NIGHT)
+    assert (state.last_due_at, state.next_due_at) == (None, None)
 
 
 def test_word_for_a_schedule_follows_its_night() -> None:
