@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -55,7 +55,7 @@ class Timetable:
 
     def shortest_gap(self, at: datetime) -> timedelta | None:
         """Return the shortest time between two due times in a row; None if there are not two."""
-        soon = (due for due in islice(self.after(at), _LOOKED_AT) if due - at <= _FARTHEST)
+        soon = takewhile(lambda due: due - at <= _FARTHEST, islice(self.after(at), _LOOKED_AT))
         return min((later - earlier for earlier, later in pairwise(soon)), default=None)
 
 

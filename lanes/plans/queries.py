@@ -4,7 +4,7 @@ Plans come without their document, which may be megabytes; `plan_document` has i
 """
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -235,6 +235,10 @@ def newest_attempts(plan: Plan) -> dict[str, Attempt | None]:
     return newest
 
 
+EARLY = timedelta(minutes=5)
+"""How long before it is due a nightly may come: a scheduler's clock may be ahead of this server's."""
+
+
 class ScheduleState(NamedTuple):
     """Where a nightly that is waited for stands; no due times while it is paused or unreadable."""
 
@@ -242,19 +246,8 @@ class ScheduleState(NamedTuple):
     last_due_at: datetime | None
     next_due_at: datetime | None
     last_seen: Plan | None
-
-    @property
-    def word(self) -> str:
-        """Say in a word whether the nightly comes: paused, absent, awaited, in_time, not_due_yet."""
-        if self.schedule.is_paused:
-            return "paused"
-        if self.schedule.missed_count:
-            return "absent"
-        seen_at = self.last_seen.registered_at if self.last_seen is not None else None
-        due_at = self.last_due_at
-        if due_at is not None and due_at > self.schedule.judged_until:
-            return "in_time" if seen_at is not None and seen_at >= due_at else "awaited"
-        return "not_due_yet" if seen_at is None else "in_time"
+    word: str
+    """paused, unreadable, absent, in_time, awaited, overdue (no sweep has looked), not_due_yet."""
 
 
 def schedules_of(projects: Iterable[Project], *, suite_name: str = "") -> list[ExpectedSchedule]:
@@ -308,13 +301,28 @@ def _schedule_state(
     schedule: ExpectedSchedule, seen: Plan | None, *, at: datetime
 ) -> ScheduleState:
     if schedule.is_paused:
-        return ScheduleState(schedule, None, None, seen)
+        return ScheduleState(schedule, None, None, seen, "paused")
     try:
         timetable = read_timetable(schedule.cron, schedule.timezone)
     except TimetableError:
         # Its time zone is not known on this machine; the sweep says so.
-        return ScheduleState(schedule, None, None, seen)
-    return ScheduleState(schedule, timetable.newest_until(at), timetable.next_after(at), seen)
+        return ScheduleState(schedule, None, None, seen, "unreadable")
+    due_at = timetable.newest_until(at)
+    word = _schedule_word(schedule, seen, due_at, at=at)
+    return ScheduleState(schedule, due_at, timetable.next_after(at), seen, word)
+
+
+def _schedule_word(
+    schedule: ExpectedSchedule, seen: Plan | None, due_at: datetime | None, *, at: datetime
+) -> str:
+    if schedule.missed_count:
+        return "absent"
+    if due_at is not None and seen is not None and seen.registered_at >= due_at - EARLY:
+        return "in_time"
+    if due_at is None or due_at <= schedule.judged_until:
+        # Nothing was due since somebody began to wait for it.
+        return "not_due_yet"
+    return "awaited" if at < due_at + timedelta(minutes=schedule.grace_minutes) else "overdue"
 
 
 def _shown(digest: str) -> str:

@@ -23,8 +23,6 @@ from lanes.plans.models import ExpectedSchedule, Plan
 from lanes.projects.models import NoticeKind, Project
 from lanes.projects.operations import audit, notices
 
-# A scheduler's clock may be ahead of this server's.
-_EARLY = timedelta(minutes=5)
 # What comes more often is no nightly, and one that is absent would be a flood of notices.
 _SHORTEST_GAP = timedelta(hours=1)
 # While nothing comes, people are told again once a day, however often it is due. Less than a day, as
@@ -191,7 +189,9 @@ def _look(schedule: ExpectedSchedule, *, at: datetime) -> _Look | None:
         return None
     plans = queries.nightlies(schedule.project, schedule.suite_name)
     arrivals = [
-        *plans.filter(registered_at__gte=start - _EARLY).values_list("registered_at", flat=True)
+        *plans.filter(registered_at__gte=start - queries.EARLY).values_list(
+            "registered_at", flat=True
+        )
     ]
     # For what was judged as missing before: it may come until the next one's time begins.
     has_come = bool(row.length) and any(not due or came < due[0].opens for came in arrivals)
@@ -209,8 +209,8 @@ def _look(schedule: ExpectedSchedule, *, at: datetime) -> _Look | None:
 
 def _windows(timetable: Timetable, start: datetime, *, grace: timedelta) -> Iterator[_Window]:
     for due, following in pairwise(timetable.after(start)):
-        closes = following - _EARLY
-        yield _Window(due, due - _EARLY, min(due + grace, closes), closes)
+        closes = following - queries.EARLY
+        yield _Window(due, due - queries.EARLY, min(due + grace, closes), closes)
 
 
 @transaction.atomic
@@ -302,16 +302,16 @@ def _refuse_unfit(
             f"The cron expression was {wanted.cron!r}, which is not due within five years;"
             " expected one that is."
         )
-    gap = timetable.shortest_gap(at) or _LONGEST_GRACE + _EARLY
+    gap = timetable.shortest_gap(at) or _LONGEST_GRACE + queries.EARLY
     if gap < _SHORTEST_GAP:
         raise InvalidScheduleError(
             f"The cron expression was {wanted.cron!r}, which is due {_minutes(gap)} minutes after"
             f" it was due; expected at least {_minutes(_SHORTEST_GAP)} minutes between two times."
         )
-    if timedelta(minutes=wanted.grace_minutes) > gap - _EARLY:
+    if timedelta(minutes=wanted.grace_minutes) > gap - queries.EARLY:
         raise InvalidScheduleError(
             f"The grace was {wanted.grace_minutes} minutes; expected at most"
-            f" {_minutes(gap - _EARLY)}, so that a late nightly is not taken for the next one."
+            f" {_minutes(gap - queries.EARLY)}, so that a late nightly is not taken for the next one."
         )
     if not _knows_suite(project, suite_name):
         raise InvalidScheduleError(

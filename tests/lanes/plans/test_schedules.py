@@ -337,23 +337,30 @@ def test_schedule_of_an_unknown_zone_fails_the_sweep_after_the_others() -> None:
     assert len(told(schedule.project)) == 1
     unreadable.refresh_from_db()
     (state,) = queries.schedule_states([unreadable], at=NIGHT)
-    assert (state.last_due_at, state.next_due_at) == (None, None)
+    assert (state.last_due_at, state.next_due_at, state.word) == (None, None, "unreadable")
 
 
 def test_word_for_a_schedule_follows_its_night() -> None:
     schedule = make_schedule()
 
-    def word(at: datetime) -> str:
-        sweep(at)
+    def word(at: datetime, *, swept: bool = True) -> str:
+        if swept:
+            sweep(at)
         schedule.refresh_from_db()
         (state,) = queries.schedule_states([schedule], at=at)
         return state.word
 
     assert word(FRIDAY + HOUR) == "not_due_yet"
     assert word(NIGHT + HOUR) == "awaited"
+    assert word(NIGHT + 3 * HOUR, swept=False) == "overdue"
     assert word(NIGHT + 3 * HOUR) == "absent"
     make_nightly(schedule.project, NIGHT + 4 * HOUR)
     assert word(NIGHT + 4 * HOUR) == "in_time"
     assert word(NIGHT + DAY + HOUR) == "awaited"
-    make_nightly(schedule.project, NIGHT + DAY + HOUR)
+    make_nightly(schedule.project, NIGHT + DAY - timedelta(minutes=4))
     assert word(NIGHT + DAY + HOUR) == "in_time"
+    # Changed after a night that nobody waited for: what was seen before says nothing of it.
+    make_schedule(schedule.project, cron="0 4 * * *", at=NIGHT + 3 * DAY + 6 * HOUR)
+    assert word(NIGHT + 3 * DAY + 7 * HOUR) == "not_due_yet"
+    make_schedule(schedule.project, paused=True, at=NIGHT + 3 * DAY + 6 * HOUR)
+    assert word(NIGHT + 3 * DAY + 7 * HOUR) == "paused"
