@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
@@ -34,15 +35,25 @@ class TokenAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, request: Request) -> tuple[Bearer, Token]:
-        token = _token_of(request)
-        trail.bind(token=token.prefix)
-        if token.attempt is None:
-            # A lane token's use shows in its attempt; writing it here too would cost each segment.
-            tokens.touch_token(token, at=timezone.now())
+        token = token_of(request)
         return Bearer(token), token
 
 
-def _token_of(request: Request) -> Token:
+def token_of(request: Request | HttpRequest) -> Token:
+    """Return the good token that a request carries, and note its use.
+
+    Raises:
+        UnauthenticatedError: if there is none, or it is unknown, revoked or expired.
+    """
+    token = _good_token(request)
+    trail.bind(token=token.prefix)
+    if token.attempt is None:
+        # A lane token's use shows in its attempt; writing it here too would cost each segment.
+        tokens.touch_token(token, at=timezone.now())
+    return token
+
+
+def _good_token(request: Request | HttpRequest) -> Token:
     header = str(request.headers.get("Authorization", ""))
     kind, _, secret = header.partition(" ")
     if kind.lower() != "bearer" or not secret.strip():
@@ -70,7 +81,11 @@ def require_scope(request: Request, scope: Scope, *, project: Project | str) -> 
 
 def require_any_scope(request: Request, *scopes: Scope, project: Project | str) -> Token:
     """Return the request's token as `require_scope` does, if it has one of the scopes."""
-    token = bearer_token(request)
+    return checked_token(bearer_token(request), *scopes, project=project)
+
+
+def checked_token(token: Token, *scopes: Scope, project: Project | str) -> Token:
+    """Return the token if `require_any_scope` would take it."""
     wanted = " or ".join(scopes)
     name = project if isinstance(project, str) else project.name
     if token.project.name != name:

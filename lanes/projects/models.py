@@ -276,3 +276,28 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"notice {self.notice_id} on channel {self.channel_id}: {self.state}"
+
+
+class FeedLink(models.Model):
+    """A secret address under which a feed reader gets a person's feed of a project's notices.
+
+    It opens what the person may see at that moment, and nothing else.
+    """
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
+    digest = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="feed_link_one_in_use",
+                fields=["user", "project"],
+                condition=Q(revoked_at__isnull=True),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"of {self.user_id} for {self.project_id}"

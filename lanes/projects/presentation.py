@@ -1,14 +1,23 @@
-"""What pages and endpoints show of notices and channels."""
+"""What pages, endpoints and feed readers are shown of notices and channels."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.feedgenerator import Atom1Feed
 from django.utils.functional import SimpleLazyObject
+from django.utils.html import linebreaks
+from django.utils.xmlutils import SimplerXMLGenerator
 
+from evalhub.protocol.canonical import bytes_digest
 from evalhub.protocol.notices import Channel as ChannelDocument
-from lanes.projects.models import Channel
+from evalhub.web.templatetags.formatting import visible
+from lanes.projects.models import Channel, Notice, Project
+from lanes.projects.operations import wording
 from lanes.projects.queries import notices
 
 
@@ -46,6 +55,56 @@ def channel_fields(channel: Channel) -> dict[str, Any]:
     }
 
 
-def is_paused(channel: Channel, *, at: datetime) -> bool:
-    """Return whether a channel is left alone because it failed."""
-    return channel.paused_until is not None and channel.paused_until > at
+class _Feed(Atom1Feed):
+    """An Atom feed that can go on on another page, and whose time is never the present."""
+
+    def add_root_elements(self, handler: SimplerXMLGenerator) -> None:
+        super().add_root_elements(handler)
+        if self.feed["next_url"] is not None:
+            handler.addQuickElement("link", "", {"rel": "next", "href": self.feed["next_url"]})
+
+    def latest_post_date(self) -> datetime:
+        updated: datetime = self.feed["updated_at"]
+        return updated
+
+
+def feed(project: Project, rows: Sequence[Notice], *, next_before: int | None) -> str:
+    """Return notices as an Atom feed. What is in it from outside can only be read as text."""
+    pages = settings.PUBLIC_URL + reverse("notices", args=[project.name])
+    address = settings.PUBLIC_URL + reverse("notice-feed", args=[project.name])
+    atom = _Feed(
+        title=f"Notices of {project.name}",
+        link=pages,
+        description=None,
+        feed_url=address,
+        author_name="evalhub",
+        updated_at=updated_at(project, rows),
+        next_url=f"{address}?before={next_before}" if next_before is not None else None,
+    )
+    for notice in rows:
+        # Escaped first: readers take a summary for HTML.
+        said = linebreaks(
+            visible(f"{notice.detail}\n\n{wording.meanwhile(notice)}"), autoescape=True
+        )
+        atom.add_item(
+            title=visible(notice.subject),
+            link=wording.page_url(notice),
+            description=said,
+            unique_id=f"urn:uuid:{notice.uid}",
+            pubdate=notice.raised_at,
+            updateddate=notice.updated_at,
+            categories=[notice.kind],
+        )
+    return atom.writeString("utf-8")
+
+
+def feed_etag(rows: Sequence[Notice], *, next_before: int | None) -> str:
+    """Return what changes whenever the feed does."""
+    state = [f"{notice.pk} {notice.updated_at.isoformat()}" for notice in rows]
+    lines = [settings.PUBLIC_URL, str(next_before), *state]
+    return f'"{bytes_digest(chr(10).join(lines).encode()).removeprefix("sha256:")[:32]}"'
+
+
+def updated_at(project: Project, rows: Sequence[Notice]) -> datetime:
+    """Return when the newest change of the shown notices was."""
+    return max([project.created_at, *(notice.updated_at for notice in rows)])

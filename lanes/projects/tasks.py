@@ -3,10 +3,11 @@
 from django.utils import timezone
 
 from evalhub.tasks.app import app
+from evalhub.tasks.clock_jumps import was_set_back
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
 from evalhub.tasks.sweeps import sweep
-from lanes.projects.operations import deliveries, sending
+from lanes.projects.operations import clock_jumps, deliveries, sending
 from lanes.projects.queries import deliveries as delivery_queries
 
 # The next sweep goes on.
@@ -26,6 +27,8 @@ def send_notices(*, channel_id: int) -> None:
 def sweep_notices() -> None:
     """Ask for the sending of all that is due, a task for each channel. Safe to repeat."""
     deliveries.drop_undeliverable()
+    if was_set_back(TaskName.SWEEP_NOTICES, at=timezone.now()):
+        clock_jumps.bring_back_deliveries(at=timezone.now())
     for channel in delivery_queries.channels_with_due_deliveries(at=timezone.now()):
         # One that is slow keeps none of the others waiting.
         enqueue_on_commit(TaskName.SEND_NOTICES, channel_id=channel.pk)

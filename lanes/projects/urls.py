@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from lanes.projects.views import channels, notices, sign_in
+from lanes.projects.views import channels, feeds, notices, sign_in
 
 _NOTICES = "projects/<project:project>/notices/"
 
@@ -14,6 +14,9 @@ urlpatterns = [
     path(_NOTICES, notices.notice_list, name="notices"),
     path(f"{_NOTICES}<int:number>/", notices.notice, name="notice"),
     path(f"{_NOTICES}<int:number>/acknowledge/", notices.acknowledge, name="notice-acknowledge"),
+    path("projects/<project:project>/notices.atom", feeds.feed, name="notice-feed"),
+    path(f"{_NOTICES}feed/make/", feeds.make_link, name="notice-feed-make"),
+    path(f"{_NOTICES}feed/revoke/", feeds.revoke_link, name="notice-feed-revoke"),
     path(f"{_NOTICES}channels/", channels.channel_list, name="notice-channels"),
     path(f"{_NOTICES}channels/<slug:name>/", channels.channel, name="notice-channel"),
     path(

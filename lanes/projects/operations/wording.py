@@ -50,7 +50,7 @@ def letter(delivery: Delivery) -> Letter:
         f"More: {settings.PUBLIC_URL}{notice.path}",
         f"Acknowledge: {page_url(notice)}",
         "",
-        f"Raised {_minute(notice.raised_at)} for {notice.project.name}. {_meanwhile(notice)}".strip(),
+        f"Raised {_minute(notice.raised_at)} for {notice.project.name}. {meanwhile(notice)}".strip(),
     ]
     domain = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2] or "localhost"
     return Letter(
@@ -69,7 +69,7 @@ def slack_text(delivery: Delivery) -> str:
         [
             "",
             f"<{settings.PUBLIC_URL}{notice.path}|More> · <{page_url(notice)}|Acknowledge>",
-            plain_in_slack(_meanwhile(notice) + (repeat if delivery.is_uncertain else "")).strip(),
+            plain_in_slack(meanwhile(notice) + (repeat if delivery.is_uncertain else "")).strip(),
         ]
     ).rstrip()
     head = plain_in_slack(f"[{notice.project.name}] {notice.subject}\n{notice.detail}")
@@ -91,7 +91,7 @@ def page_url(notice: Notice) -> str:
     return settings.PUBLIC_URL + reverse("notice", args=[notice.project.name, notice.pk])
 
 
-def _meanwhile(notice: Notice) -> str:
+def meanwhile(notice: Notice) -> str:
     """Say what has become of the notice since it was raised."""
     said = []
     if notice.acknowledged_at is not None:

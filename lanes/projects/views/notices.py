@@ -11,7 +11,7 @@ from evalhub.web.access import signed_in
 from evalhub.web.parameters import BadParameterError, query_with, whole_number
 from lanes.projects.models import DeliveryState, NoticeKind, NoticeState, Role
 from lanes.projects.operations import notices as notice_operations
-from lanes.projects.queries import actors, members, notices
+from lanes.projects.queries import actors, feeds, members, notices
 
 PER_PAGE = 50
 
@@ -50,6 +50,7 @@ def notice_list(request: HttpRequest, project: str) -> HttpResponse:
         "kind": kind,
         "state": state,
         "may_change": members.has_role(request.user, found, Role.MAINTAINER),
+        "feed_link": feeds.feed_links_in_use(request.user, found).first(),
     }
     return render(request, "lanes/projects/notice_list.html", context)
 

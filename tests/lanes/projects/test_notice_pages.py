@@ -124,8 +124,9 @@ def test_page_among_a_hundred_thousand_reads_a_page(
     )
     as_member(client, project, Role.VIEWER)
 
-    # Session, person, project, role, two parts of the list, role again, the count beside the link.
-    with django_assert_num_queries(8):
+    # Session, person, project, role, the open ones, role again, the feed's address, the state of the
+    # worker, the count in the navigation.
+    with django_assert_num_queries(9):
         response = client.get("/projects/acme/agent/notices/")
     assert len(response.context["notices"]) == PER_PAGE
     last = page(client, "/projects/acme/agent/notices/?part=rest&before=1000000")

@@ -17,7 +17,7 @@ from pytest_django import Settings
 class MailServer:
     """`answers` holds, by command, what is said to the next ones instead of the usual.
 
-    None hangs up, an empty answer is never given. Beside commands there are "HELLO" for the greeting,
+    None hangs up; an empty answer is never given, and `waiting` tells of it. Beside commands there are "HELLO" for the greeting,
     "LETTER" for the end of a letter, and "TAKEN" for the end of one that is already kept.
     """
 
@@ -25,6 +25,7 @@ class MailServer:
     recipients: list[str] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
     answers: dict[str, list[str | None]] = field(default_factory=dict)
+    waiting: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
     port: int = 0
 
@@ -85,6 +86,7 @@ class _Handler(StreamRequestHandler):
         if said is None:
             raise HungUpError
         if not said:
+            self.server.kept.waiting.set()
             self.server.kept.released.wait(30)
             raise HungUpError
         self.wfile.write(f"{said}\r\n".encode())
