@@ -12,6 +12,7 @@ import json
 import secrets
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,10 +131,29 @@ def build_app(standin: StandIn) -> Starlette:
         Route(f"{base}/issues/{{id:int}}", _Endpoint(standin, _delete_issue), methods=["DELETE"]),
         Route(f"{base}/issues/{{id:int}}/comments", _Endpoint(standin, _comment), methods=["POST"]),
         Route(f"{base}/issues/{{id:int}}/comments", _Endpoint(standin, _comments), methods=["GET"]),
+        Route("/rate_limit", _limits(standin), methods=["GET"]),
         Route("/_faults", _faults_endpoint(standin), methods=["POST"]),
         Route("/", _front_page(standin), methods=["GET"]),
     ]
     return Starlette(routes=endpoints)
+
+
+_BAD_CREDENTIALS = {"message": "Bad credentials"}
+
+
+def _is_known(request: Request, standin: StandIn) -> bool:
+    given = request.headers.get("authorization", "").partition(" ")[2]
+    return hmac.compare_digest(given.encode(), standin.token.encode())
+
+
+def _limits(standin: StandIn) -> Callable[[Request], Response]:
+    def limits(request: Request) -> Response:
+        if not _is_known(request, standin):
+            return JSONResponse(_BAD_CREDENTIALS, 401)
+        core = {"limit": 5000, "remaining": 4999, "used": 1}
+        return JSONResponse({"resources": {"core": core}, "rate": core})
+
+    return limits
 
 
 class _Answer(NamedTuple):
@@ -178,9 +198,8 @@ class _Endpoint:
         return JSONResponse(answer.body, answer.status, headers)
 
     def _answer(self, request: Request, body: object) -> _Answer:
-        given = request.headers.get("authorization", "").partition(" ")[2]
-        if not hmac.compare_digest(given.encode(), self.standin.token.encode()):
-            return _Answer(401, {"message": "Bad credentials"})
+        if not _is_known(request, self.standin):
+            return _Answer(401, _BAD_CREDENTIALS)
         if self.standin.faults.times > 0:
             self.standin.faults.times -= 1
             return _Answer(self.standin.faults.status, {"message": "A fault that was asked for."})

@@ -5,16 +5,15 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
-from evalhub.doctor.findings import Finding, Level, ok, warning, wrong
-from evalhub.doctor.mounts import REMOTE, VOLATILE, file_system_of
+from evalhub.doctor.findings import Finding, Level, ok, said, warning, wrong
+from evalhub.doctor.mounts import MOUNTS, REMOTE, VOLATILE, file_system_of
 from evalhub.tasks.models import SweepRun
 from evalhub.web import database
-from evalhub.web.logs import without_secrets
 
 _SUBJECT = "database"
 _WAIT_FIX = "See which process holds the database for so long; a backup or a migration may."
@@ -23,20 +22,28 @@ _CLOCKS_MAY_DIFFER_SECONDS = 5.0
 _CONNECTIONS_BESIDE = 2
 
 
-def findings(*, clock: Callable[[], datetime]) -> list[Finding]:
-    """Look at the database; it is usable if nothing that was found is wrong."""
-    found = list(_reached())
-    if not is_usable(found):
-        return found
+class Looked(NamedTuple):
+    """What was found, and whether others can ask this database something."""
+
+    findings: list[Finding]
+    is_usable: bool
+
+
+def look(*, clock: Callable[[], datetime]) -> Looked:
+    """Look at the database."""
+    reached = list(_reached())
+    if _is_wrong(reached):
+        return Looked(reached, is_usable=False)
     file = settings.DATABASE_FILE
-    kept = _postgresql(clock) if file is None else _sqlite(file)
-    found += [*kept, *_migrations()]
-    # A table that is not there cannot be written.
-    return [*found, *_writable(at=clock())] if is_usable(found) else found
+    kept = list(_postgresql(clock) if file is None else _sqlite(file))
+    tables = list(_migrations())
+    if _is_wrong(tables):
+        return Looked([*reached, *kept, *tables], is_usable=False)
+    return Looked([*reached, *kept, *tables, *_writable(at=clock())], is_usable=True)
 
 
-def is_usable(found: list[Finding]) -> bool:
-    return all(finding.level is not Level.WRONG for finding in found)
+def _is_wrong(found: list[Finding]) -> bool:
+    return any(finding.level is Level.WRONG for finding in found)
 
 
 def _reached() -> Iterator[Finding]:
@@ -58,13 +65,13 @@ def _reached() -> Iterator[Finding]:
     elif file is not None:
         yield wrong(
             _SUBJECT,
-            f"SQLite cannot use {file}: {_said(error)}",
+            f"SQLite cannot use {file}: {said(error)}",
             fix="Whoever runs evalhub must be able to read and write this file and its folder.",
         )
     else:
         yield wrong(
             _SUBJECT,
-            f"PostgreSQL cannot be used: {_said(error)}",
+            f"PostgreSQL cannot be used: {said(error)}",
             fix="Check host, port, name, user and password in DATABASE_URL (or DATABASE_URL_FILE), and"
             " that the server takes connections from this machine.",
         )
@@ -86,11 +93,12 @@ def _sqlite(file: Path) -> Iterator[Finding]:
             f"Its journal is {journal!r}, not 'wal', so readers and writers lock each other out.",
             fix="Put the data directory on a local disk: WAL needs memory that processes share.",
         )
-    yield from _place(file)
+    yield from place_of(file)
 
 
-def _place(file: Path) -> Iterator[Finding]:
-    kind = file_system_of(file)
+def place_of(file: Path, *, mounts: Path = MOUNTS) -> Iterator[Finding]:
+    """See whether a file of SQLite's may lie where it lies."""
+    kind = file_system_of(file, mounts=mounts)
     if kind in REMOTE:
         yield wrong(
             _SUBJECT,
@@ -120,7 +128,7 @@ def _postgresql(clock: Callable[[], datetime]) -> Iterator[Finding]:
             fix="Create the database anew with ENCODING 'UTF8'.",
         )
     yield from _connections()
-    yield from _clock(clock)
+    yield from clocks(clock)
 
 
 def _connections() -> Iterator[Finding]:
@@ -141,7 +149,8 @@ def _connections() -> Iterator[Finding]:
         yield ok(_SUBJECT, sentence)
 
 
-def _clock(clock: Callable[[], datetime]) -> Iterator[Finding]:
+def clocks(clock: Callable[[], datetime]) -> Iterator[Finding]:
+    """Compare the database's clock with this machine's."""
     theirs = datetime.fromtimestamp(
         float(_first("SELECT extract(epoch FROM clock_timestamp())")), UTC
     )
@@ -174,16 +183,16 @@ def _writable(*, at: datetime) -> Iterator[Finding]:
     """Write a row and take it back."""
     try:
         with transaction.atomic():
-            transaction.set_rollback(True)
             SweepRun.objects.create(name="doctor", started_at=at, error="")
+            transaction.set_rollback(True)
     except DatabaseError as error:
-        said = _said(error)
-        if "locked" in said:
-            yield warning(_SUBJECT, f"A row could not be written in time: {said}", fix=_WAIT_FIX)
+        refusal = said(error)
+        if "locked" in refusal:
+            yield warning(_SUBJECT, f"A row could not be written in time: {refusal}", fix=_WAIT_FIX)
             return
         yield wrong(
             _SUBJECT,
-            f"A row could not be written: {said}",
+            f"A row could not be written: {refusal}",
             fix="Let evalhub's user write: to the file and its folder, or to the primary server.",
         )
     else:
@@ -199,8 +208,3 @@ def _first(statement: str) -> Any:
 
 def _shown(setting: str) -> str:
     return str(_first(f"SHOW {setting}"))  # the names above, never anybody's text
-
-
-def _said(error: DatabaseError) -> str:
-    said = without_secrets(" ".join(str(error).split()))
-    return f"{said.rstrip('.')}."

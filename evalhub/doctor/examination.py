@@ -13,13 +13,13 @@ def findings(*, clock: Callable[[], datetime]) -> Iterator[Finding]:
     yield from machine.static_files()
     yield from machine.time_zones()
     yield from machine.disks()
-    of_database = database.findings(clock=clock)
-    yield from of_database
+    looked = database.look(clock=clock)
+    yield from looked.findings
     yield from outside.object_store()
     of_broker = list(work.broker())
     yield from of_broker
     yield from outside.public_address()
-    if not database.is_usable(of_database):
+    if not looked.is_usable:
         yield warning(
             "everything else",
             "The worker, GitHub, mail and the channels of notices were not looked at.",

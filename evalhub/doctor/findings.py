@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import NamedTuple
 
+from evalhub.web.logs import without_secrets
+
 
 class Level(StrEnum):
     OK = "ok"
@@ -30,3 +32,9 @@ def warning(subject: str, sentence: str, *, fix: str) -> Finding:
 
 def wrong(subject: str, sentence: str, *, fix: str) -> Finding:
     return Finding(subject, Level.WRONG, sentence, fix)
+
+
+def said(words: object) -> str:
+    """Return what somebody else said, as the end of a sentence: one line, without secrets."""
+    text = without_secrets(" ".join(str(words).split()))
+    return f"{(text or type(words).__name__).rstrip('.')}."

@@ -26,16 +26,17 @@ def disks() -> Iterator[Finding]:
     kept = {"database": settings.DATABASE_FILE, "objects": folder_of_objects()}
     for holds, path in kept.items():
         if path is not None:
-            yield _room(holds, path)
+            usage = shutil.disk_usage(standing_part(path))
+            yield room(holds, path, free=usage.free, total=usage.total)
 
 
-def _room(holds: str, path: Path) -> Finding:
-    usage = shutil.disk_usage(standing_part(path))
-    sentence = f"{usage.free / 1e9:.1f} GB are free for the {holds} in {path}."
+def room(holds: str, path: Path, *, free: int, total: int) -> Finding:
+    """Say whether so many free bytes of so many are enough."""
+    sentence = f"{free / 1e9:.1f} GB are free for the {holds} in {path}."
     fix = "Make room or move EVALHUB_DATA: uploads are refused when nothing is left."
-    if usage.free < _LEAST_BYTES:
+    if free < _LEAST_BYTES:
         return wrong("disk", f"Only {sentence}", fix=fix)
-    if usage.free < _SCARCE_BYTES or usage.free < _SCARCE_SHARE * usage.total:
+    if free < _SCARCE_BYTES or free < _SCARCE_SHARE * total:
         return warning("disk", f"Only {sentence}", fix=fix)
     return ok("disk", sentence)
 

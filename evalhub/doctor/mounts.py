@@ -4,7 +4,7 @@ from pathlib import Path
 
 from evalhub.web.disks import standing_part
 
-_MOUNTS = Path("/proc/self/mounts")
+MOUNTS = Path("/proc/self/mounts")
 REMOTE = frozenset(
     {
         *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre"),
@@ -15,7 +15,7 @@ REMOTE = frozenset(
 VOLATILE = frozenset({"tmpfs", "ramfs", "overlay", "aufs"})
 
 
-def file_system_of(path: Path, *, mounts: Path = _MOUNTS) -> str:
+def file_system_of(path: Path, *, mounts: Path = MOUNTS) -> str:
     """Return the kind of file system below a path, as the kernel names it; empty if it does not say."""
     if not mounts.exists():
         return ""

@@ -9,8 +9,7 @@ import httpx
 from django.conf import settings
 from django.core.mail import get_connection
 
-from evalhub.doctor.findings import Finding, ok, warning, wrong
-from evalhub.web.logs import without_secrets
+from evalhub.doctor.findings import Finding, ok, said, warning, wrong
 from evidence.store import queries as store
 from evidence.store import storage
 from gates.checks import github
@@ -34,7 +33,7 @@ def object_store() -> Iterator[Finding]:
     try:
         storage.probe()
     except storage.StorageUnavailableError as error:
-        yield wrong("objects", without_secrets(error.detail), fix=fix)
+        yield wrong("objects", said(error.detail), fix=fix)
     else:
         yield ok("objects", f"{_store()} takes, gives back and deletes objects.")
 
@@ -56,7 +55,7 @@ def object_store_faults(*, at: datetime) -> Iterator[Finding]:
         yield warning(
             "objects",
             f"{count} fault(s) were noted within the last hour, the last at {newest.at:%H:%M:%S} UTC:"
-            f" {without_secrets(newest.sentence)}",
+            f" {said(newest.sentence)}",
             fix="If it goes on, look at the object store's own log.",
         )
 
@@ -123,7 +122,7 @@ def mail() -> Iterator[Finding]:
     except (OSError, smtplib.SMTPException) as error:
         yield wrong(
             "mail",
-            f"The mail server {place} cannot be used: {_said(error)}",
+            f"The mail server {place} cannot be used: {said(error)}",
             fix="Check scheme, host, port, user and password in EVALHUB_EMAIL_URL.",
         )
     else:
@@ -138,7 +137,7 @@ def failing_channels() -> Iterator[Finding]:
         yield warning(
             "notices",
             f"Channel {channel.name!r} of {channel.project.name} has failed {channel.failures} time(s)"
-            f" in a row: {without_secrets(channel.last_error)}",
+            f" in a row: {said(channel.last_error)}",
             fix="Test or disable it on the project's page of channels.",
         )
 
@@ -156,13 +155,13 @@ def public_address() -> Iterator[Finding]:
     except httpx.TransportError as error:
         yield warning(
             "proxy",
-            f"{url} does not answer from here: {_said(error)}",
+            f"{url} does not answer from here: {said(error)}",
             fix="Start the web server; if it runs, see whether this machine may reach its own address.",
         )
     except (httpx.HTTPStatusError, ValueError, LookupError, TypeError, AttributeError) as error:
         yield wrong(
             "proxy",
-            f"What answers at {url} is not this evalhub: {_said(error)}",
+            f"What answers at {url} is not this evalhub: {said(error)}",
             fix="Point EVALHUB_PUBLIC_URL to it, and let the proxy hand on every path.",
         )
     else:
@@ -178,8 +177,3 @@ def _handed_on(url: str, told: str) -> Finding:
         f"Behind {url} evalhub takes itself for {seen.scheme}://{seen.netloc}: links lead astray.",
         fix="Let the proxy set Host and X-Forwarded-Proto, and set EVALHUB_PUBLIC_URL for the web server.",
     )
-
-
-def _said(error: Exception) -> str:
-    said = without_secrets(" ".join(str(error).split()))
-    return f"{said.rstrip('.') or type(error).__name__}."

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.utils.timesince import timesince
 from kombu.exceptions import OperationalError
 
-from evalhub.doctor.findings import Finding, ok, warning, wrong
+from evalhub.doctor.findings import Finding, ok, said, warning, wrong
 from evalhub.tasks import queries
 from evalhub.tasks.app import app
 from evalhub.tasks.queries import WorkerState
@@ -19,13 +19,13 @@ _ANSWER_SECONDS = 2.0
 def broker() -> Iterator[Finding]:
     """See whether messages reach the broker."""
     with app.connection_for_write(connect_timeout=_ANSWER_SECONDS) as connection:
-        address = connection.as_uri()
+        address = without_secrets(connection.as_uri(include_password=True))
         try:
             connection.ensure_connection(max_retries=1, interval_start=0)
         except (OperationalError, OSError) as error:
             yield wrong(
                 "broker",
-                f"The broker at {address} does not answer: {_said(error)}",
+                f"The broker at {address} does not answer: {said(error)}",
                 fix="Start `manage.py up`, or name a running Redis in CELERY_BROKER_URL. Until then"
                 " nothing is lost: sweeps find what waits.",
             )
@@ -81,11 +81,6 @@ def _failing(state: WorkerState, *, at: datetime) -> Iterator[Finding]:
         since = "ever" if run.finished_at is None else timesince(run.finished_at, at, depth=1)
         yield wrong(
             "sweeps",
-            f"{run.name} has not been done for {since}; it fails with: {without_secrets(run.error)}",
+            f"{run.name} has not been done for {since}; it fails with: {said(run.error)}",
             fix="The worker's log has the traceback.",
         )
-
-
-def _said(error: Exception) -> str:
-    said = without_secrets(" ".join(str(error).split()))
-    return f"{said.rstrip('.') or type(error).__name__}."

@@ -109,8 +109,9 @@ class GitHub:
         answer = self._asked("GET", "/rate_limit")
         if not isinstance(answer, httpx.Response):
             return answer
-        # An enterprise's GitHub without limits knows who asks, and has no such page.
-        if answer.is_success or answer.status_code == HTTPStatus.NOT_FOUND:
+        # An enterprise's GitHub may have no limits; it says so to those whom it knows.
+        has_no_limits = "rate limiting is not enabled" in _said(answer).lower()
+        if answer.is_success or has_no_limits:
             return Recognized(_clock(answer))
         return _failure(answer, at=self.at)
 

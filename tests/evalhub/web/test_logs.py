@@ -125,6 +125,7 @@ def test_traceback_is_one_field_of_json() -> None:
         "/Sign-In/link/Zm9vYmFyc2VjcmV0/",
         "postgresql://evalhub:Zm9vYmFyc2VjcmV0@db/evalhub",
         "redis://:Zm9vYmFyc2VjcmV0@redis:6379/0",
+        "/projects/acme/agent/notices.atom?before=3&key=Zm9vYmFyc2VjcmV0",
     ],
 )
 @pytest.mark.parametrize("formatter", [LineFormatter(), JsonFormatter()])
