@@ -27,7 +27,7 @@ PAGE = "data:text/html,<p>it works</p>"
 
 def working_chromium() -> Path | None:
     """Return the first Chromium of this machine that works."""
-    return next((path for path in _candidates() if _works(path)), None)
+    return next((path for path in candidates() if _works(path)), None)
 
 
 def installed_chromium() -> Path | None:
@@ -50,7 +50,8 @@ def installed_chromium() -> Path | None:
     return None
 
 
-def _candidates() -> Iterable[Path]:
+def candidates() -> Iterable[Path]:
+    """Yield what may be a Chromium, the named one first."""
     named = os.environ.get("CHROMIUM")
     if named:
         yield Path(named)

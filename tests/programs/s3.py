@@ -15,6 +15,11 @@ _KEY_ID, _SECRET = "AKTEST", "SKTEST0123456789"
 _SERVICES = ("master", "volume", "filer", "s3")
 
 
+def weed() -> Path:
+    """Return where the wheel has put its program."""
+    return Path(sys.executable).parent / "weed"
+
+
 class S3Server(Server):
     """A server with one empty bucket, which `place` names."""
 
@@ -42,7 +47,7 @@ class S3Server(Server):
         for service, port, grpc in zip(_SERVICES, self._ports[::2], self._ports[1::2], strict=True):
             options += [f"-{service}.port={port}", f"-{service}.port.grpc={grpc}"]
         command = [
-            *(str(Path(sys.executable).parent / "weed"), "-logtostderr", "mini"),
+            *(str(weed()), "-logtostderr", "mini"),
             *(f"-dir={self.folder / 'objects'}", f"-bucket={self.place.bucket}"),
             *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-admin.ui=false", "-webdav=false"),
             *("-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0"),
