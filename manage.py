@@ -23,6 +23,19 @@ def _data_directory() -> str | None:
     return data
 
 
+def _make_folder_of_database() -> None:
+    """Make the folder that SQLite's file is to lie in: SQLite makes the file alone."""
+    from evalhub import settings
+
+    if settings.DATABASE_FILE is None:
+        return
+    folder = settings.DATABASE_FILE.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.exit(f"{folder} cannot be made ({error.strerror}); name another place in EVALHUB_DATA.")
+
+
 def _unreadable_settings() -> list[str]:
     """Return a sentence for each setting that cannot be read, all of them and not only the first."""
     environment, sentences = dict(os.environ), []
@@ -50,6 +63,8 @@ if __name__ == "__main__":
             sys.exit(report.of_unreadable_settings(unreadable, as_json="--json" in sys.argv))
         if unreadable:
             sys.exit("\n".join(unreadable))
+        if sys.argv[1:2] == ["migrate"]:
+            _make_folder_of_database()
     try:
         execute_from_command_line(sys.argv)
     except DatabaseError as error:
