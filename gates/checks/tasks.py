@@ -4,6 +4,7 @@ from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from evalhub.tasks.app import app
+from evalhub.tasks.clock_jumps import was_set_back
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
 from evalhub.tasks.sweeps import sweep
@@ -12,7 +13,7 @@ from evidence.store.models import StorageOperation
 from evidence.store.operations import faults
 from evidence.store.storage import StorageUnavailableError
 from gates.checks import queries
-from gates.checks.operations import concluding, delivery, issues
+from gates.checks.operations import clock_jumps, concluding, delivery, issues
 from gates.decisions import queries as decisions
 from gates.decisions.operations import words
 from lanes.projects.queries import deliveries as delivery_queries
@@ -66,6 +67,8 @@ def sweep_conclusions() -> None:
 @sweep(TaskName.SWEEP_CHECKS)
 def sweep_checks() -> None:
     """Ask for every check that lags behind its plans, and deliver those that are due."""
+    if was_set_back(TaskName.SWEEP_CHECKS, at=timezone.now()):
+        clock_jumps.bring_back_checks(at=timezone.now())
     for plan in queries.lagging_plans():
         enqueue_on_commit(TaskName.REFRESH_CHECK, plan_id=plan.pk)
     for check in queries.due_checks(at=timezone.now())[:_DELIVERIES_PER_SWEEP]:

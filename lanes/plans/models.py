@@ -186,6 +186,9 @@ class Attempt(models.Model):
     state = models.CharField(max_length=10, default=AttemptState.OPEN)
     opened_at = models.DateTimeField()
     last_heard_at = models.DateTimeField()
+    clock_ahead_until = models.DateTimeField(
+        null=True, help_text="What this server's clock had shown when it was set back meanwhile."
+    )
     ended_at = models.DateTimeField(null=True, help_text="Sealed, superseded or cancelled.")
     phase = models.CharField(max_length=500, default="")
     done = models.PositiveBigIntegerField(default=0)

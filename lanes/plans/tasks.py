@@ -2,15 +2,19 @@
 
 from django.utils import timezone
 
+from evalhub.tasks.clock_jumps import was_set_back
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.sweeps import sweep
-from lanes.plans.operations import attempts, schedules
+from lanes.plans.operations import attempts, clock_jumps, schedules
 
 
 @sweep(TaskName.SWEEP_ATTEMPTS)
 def sweep_attempts() -> None:
     """Mark the attempts that fell silent. Safe to repeat."""
-    attempts.mark_silent_attempts(at=timezone.now())
+    at = timezone.now()
+    if was_set_back(TaskName.SWEEP_ATTEMPTS, at=at):
+        clock_jumps.bring_back_plans(at=at)
+    attempts.mark_silent_attempts(at=at)
 
 
 @sweep(TaskName.SWEEP_SCHEDULES)

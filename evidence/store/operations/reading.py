@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import BinaryIO, NamedTuple
 
 from pydantic_core import from_json
@@ -22,6 +22,7 @@ from evalhub.protocol.paths import RECORD_KINDS, ItemKind, ItemPath, PathError, 
 from evalhub.protocol.plan import RunKey
 from evalhub.protocol.segments import HEADER_PATH, Category, SegmentHeader
 from evalhub.protocol.zip_structure import ArchiveError, ArchiveLimits, Member
+from evalhub.tasks.clock_jumps import CLOCK_SKEW
 from evidence.store.operations.contents import (
     CallCost,
     Content,
@@ -33,9 +34,6 @@ from evidence.store.operations.contents import (
     line_cost,
 )
 
-# A clock that is wrong by more than this gives evidence that looks older than its attempt, or
-# younger than now.
-_CLOCK_SKEW = timedelta(minutes=5)
 _HEADER_BYTES = 64 * 2**10
 _RECORD_BYTES = 8 * 2**20
 # WIRE: parts of at most 1 MB; a lane that counts without its last line is not refused.
@@ -60,6 +58,8 @@ class Expected(NamedTuple):
     tested_sha: str | None
     opened_at: datetime
     received_at: datetime
+    clock_shown_at: datetime
+    """The latest time that this server's clock has shown; later than `received_at` if it was set back."""
     owners: Mapping[RunKey, str]
 
 
@@ -206,14 +206,18 @@ def _staleness(header: SegmentHeader, expected: Expected) -> Unfit | None:
             "other_commit",
             f"The segment is of commit {header.tested_sha}; the lane runs {expected.tested_sha}.",
         )
-    if header.created_at < expected.opened_at - _CLOCK_SKEW:
+    if expected.received_at < expected.opened_at:
+        # This server's clock was set back: by it nobody can say what came first.
+        return None
+    if header.created_at < expected.opened_at - CLOCK_SKEW:
         return Unfit(
             Category.STALE,
             "made_before_attempt",
             f"The segment was made at {header.created_at:%Y-%m-%dT%H:%M:%SZ}, more than 5 minutes"
-            f" before its attempt was opened at {expected.opened_at:%Y-%m-%dT%H:%M:%SZ}.",
+            f" before its attempt was opened at {expected.opened_at:%Y-%m-%dT%H:%M:%SZ}; if it was"
+            " not, set the clock of the lane's machine.",
         )
-    if header.created_at > expected.received_at + _CLOCK_SKEW:
+    if header.created_at > expected.clock_shown_at + CLOCK_SKEW:
         return Unfit(
             Category.STALE,
             "made_in_future",

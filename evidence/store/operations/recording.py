@@ -46,7 +46,7 @@ class Before(NamedTuple):
     seen_at: datetime
     """When the receipt or the reason was seen beside the segment."""
     is_counted: bool
-    """Whether the rows of plan and attempt know of it already."""
+    """Whether the plan's row has seen it."""
 
 
 def expected_of(attempt: Attempt, *, at: datetime) -> Expected:
@@ -61,6 +61,7 @@ def expected_of(attempt: Attempt, *, at: datetime) -> Expected:
         tested_sha=facts.commits[lane.name],
         opened_at=attempt.opened_at,
         received_at=at,
+        clock_shown_at=max(at, attempt.last_heard_at, attempt.clock_ahead_until or at),
         owners=facts.owners,
     )
 
@@ -169,8 +170,9 @@ def quarantine_segment(
 
 
 def _tell_plan(attempt: Attempt, before: Before | None, *, at: datetime, late: bool) -> None:
-    if before is None or not before.is_counted:
+    if before is None or at > attempt.last_heard_at:
         attempts_operations.touch_attempt(attempt, at=at)
+    if before is None or not before.is_counted:
         lifecycle_operations.bump_inputs(attempt.lane.plan, at=at, late=late)
 
 

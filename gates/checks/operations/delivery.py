@@ -19,7 +19,7 @@ from gates.checks.github import CheckRun, Delivered, GitHub, NotOurs, RateLimite
 from gates.checks.models import Check
 
 # Longer than the requests of one delivery take, each of them at its time-out.
-_CLAIM = timedelta(seconds=120)
+CLAIM = timedelta(seconds=120)
 _FIRST_PAUSE = timedelta(seconds=5)
 _LONGEST_PAUSE = timedelta(minutes=10)
 
@@ -68,7 +68,7 @@ def _claimed(check: Check, *, at: datetime) -> Check | None:
     """Return the row as it is to be sent if this caller may send it."""
     due = Check.objects.filter(queries.is_due(at), pk=check.pk)
     # Counted before anything is sent: after a crash the next one knows that there was a try.
-    if not due.update(claimed_until=at + _CLAIM, attempts=F("attempts") + 1):
+    if not due.update(claimed_until=at + CLAIM, attempts=F("attempts") + 1):
         return None
     return Check.objects.select_related("project").get(pk=check.pk)
 

@@ -29,7 +29,7 @@ FAMILIES: Mapping[NoticeKind, IssueFamily] = {
     NoticeKind.TEST: IssueFamily.TEST,
 }
 # Longer than the requests of one step take, each at its time-out: look, search, write.
-_CLAIM = timedelta(seconds=200)
+CLAIM = timedelta(seconds=200)
 # The clocks of GitHub and of this server may differ by so much.
 _CLOCK_SKEW = timedelta(minutes=10)
 
@@ -186,7 +186,7 @@ def _claimed(issue: RollingIssue, *, at: datetime) -> bool:
     free = RollingIssue.objects.filter(
         Q(claimed_until__isnull=True) | Q(claimed_until__lt=at), pk=issue.pk
     )
-    if not free.update(claimed_until=at + _CLAIM):
+    if not free.update(claimed_until=at + CLAIM):
         return False
     issue.refresh_from_db()
     return True

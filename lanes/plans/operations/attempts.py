@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
-from django.db.models.functions import Coalesce, Greatest
+from django.db.models import Case, F, Q, Value, When
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce, Greatest, Least
 
 from evalhub.protocol.messages import Heartbeat, HeartbeatAnswer
+from evalhub.tasks.clock_jumps import CLOCK_SKEW
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
 from evalhub.web.errors import DomainError
@@ -92,7 +94,7 @@ def open_attempt(plan: Plan, lane_name: str, *, at: datetime) -> Attempt:
         last_heard_at=at,
     )
     # After the attempts: every operation touches the plan's row last, so that none blocks another.
-    _run_again(plan, at=at)
+    run_again(plan, at=at)
     enqueue_on_commit(TaskName.REFRESH_CHECK, plan_id=plan.pk)
     return queries.attempt_with_key(attempt.key)
 
@@ -130,7 +132,7 @@ def record_heartbeat(attempt: Attempt, heartbeat: Heartbeat, *, at: datetime) ->
 
 def touch_attempt(attempt: Attempt, *, at: datetime) -> None:
     """Note that the lane was heard; a silent attempt is open again."""
-    Attempt.objects.filter(pk=attempt.pk).update(last_heard_at=Greatest(F("last_heard_at"), at))
+    Attempt.objects.filter(pk=attempt.pk).update(**_heard(at))
     Attempt.objects.filter(pk=attempt.pk, state=AttemptState.SILENT).update(state=AttemptState.OPEN)
 
 
@@ -141,11 +143,7 @@ def seal_attempt(attempt: Attempt, *, at: datetime) -> bool:
     A superseded or cancelled attempt stays what it is. The last seal of a plan has it concluded.
     """
     accepting = Attempt.objects.filter(pk=attempt.pk, state__in=_ACCEPTING)
-    has_changed = accepting.update(
-        state=AttemptState.SEALED,
-        ended_at=at,
-        last_heard_at=Greatest(F("last_heard_at"), at),
-    )
+    has_changed = accepting.update(state=AttemptState.SEALED, ended_at=at, **_heard(at))
     attempt.refresh_from_db(fields=["state", "ended_at", "last_heard_at"])
     plan = attempt.lane.plan
     if has_changed:
@@ -172,14 +170,37 @@ def extend_budget(attempt: Attempt, *, microusd: int, at: datetime) -> SubAlloca
     return budget_operations.extend(lane.plan.digest, lane.name, microusd=microusd, at=at)
 
 
+def _heard(at: datetime) -> dict[str, Combinable]:
+    """Return the columns of an attempt that is heard now.
+
+    A request may be late, so the latest time stands, unless it lies in the future: then this server's
+    clock was set back, and what it had shown is kept for the stamps of segments.
+    """
+    is_ahead = Q(last_heard_at__gt=at + CLOCK_SKEW)
+    return {
+        "clock_ahead_until": Case(
+            When(is_ahead, then=F("last_heard_at")), default=F("clock_ahead_until")
+        ),
+        "opened_at": Case(When(is_ahead, then=Least(F("opened_at"), at)), default=F("opened_at")),
+        "last_heard_at": Case(
+            When(is_ahead, then=Value(at)), default=Greatest(F("last_heard_at"), at)
+        ),
+    }
+
+
 def mark_silent_attempts(*, at: datetime) -> int:
-    """Mark open attempts that missed three heartbeats as silent; return how many."""
+    """Mark open attempts that missed three heartbeats as silent; return how many.
+
+    Those that were heard in the future count as heard now.
+    """
+    ahead = Attempt.objects.filter(state=AttemptState.OPEN, last_heard_at__gt=at + CLOCK_SKEW)
+    ahead.update(**_heard(at))
     limit = timedelta(seconds=SILENT_AFTER_HEARTBEATS * settings.HEARTBEAT_SECONDS)
     unheard = Attempt.objects.filter(state=AttemptState.OPEN, last_heard_at__lt=at - limit)
     return unheard.update(state=AttemptState.SILENT)
 
 
-def _run_again(plan: Plan, *, at: datetime) -> None:
+def run_again(plan: Plan, *, at: datetime) -> None:
     """Bring a plan whose lane begins into the state RUNNING, and count the change."""
     row = Plan.objects.select_for_update(no_key=True).defer("document").get(pk=plan.pk)
     if row.cancelled_at is not None:

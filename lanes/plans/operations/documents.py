@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Hashable
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
@@ -81,12 +81,13 @@ def put_suite(
     current = queries.current_suite(project, name)
     if current is not None and current.digest == document.digest:
         return current
+    since = _after(current, at=at)
     suite, _ = SuiteVersion.objects.update_or_create(
         project=project,
         name=name,
         digest=document.digest,
-        defaults={"current_since": at},
-        create_defaults={"document": document.text, "registered_at": at, "current_since": at},
+        defaults={"current_since": since},
+        create_defaults={"document": document.text, "registered_at": at, "current_since": since},
     )
     _note_change("suite.put", name, current, suite, actor=actor, at=at)
     return suite
@@ -111,17 +112,25 @@ def put_policy(
     current = queries.current_policy(project)
     if current is not None and current.digest == document.digest:
         return current
+    since = _after(current, at=at)
     policy, _ = PolicyVersion.objects.update_or_create(
         project=project,
         digest=document.digest,
-        defaults={"current_since": at},
-        create_defaults={"document": document.text, "registered_at": at, "current_since": at},
+        defaults={"current_since": since},
+        create_defaults={"document": document.text, "registered_at": at, "current_since": since},
     )
     _note_change("policy.put", project.name, current, policy, actor=actor, at=at)
     return policy
 
 
 _Version = TypeVar("_Version", SuiteVersion, PolicyVersion)
+
+
+def _after(current: SuiteVersion | PolicyVersion | None, *, at: datetime) -> datetime:
+    """Return since when a version is current that replaces another: later, whatever the clock says."""
+    if current is None:
+        return at
+    return max(at, current.current_since + timedelta(microseconds=1))
 
 
 def _note_change(

@@ -19,7 +19,7 @@ from tests.lanes.factories import make_attempt, make_lane_token, make_project, m
 
 pytestmark = pytest.mark.django_db
 
-PROBLEM_KEYS = {"type", "title", "status", "code", "detail", "fix", "errors"}
+PROBLEM_KEYS = {"type", "title", "status", "code", "detail", "fix", "errors", "request_id"}
 LOG = {"lane/logs/agent.1.log": b"started\n"}
 
 

@@ -32,6 +32,7 @@ EXPECTED = Expected(
     tested_sha=None,
     opened_at=NOON,
     received_at=NOON,
+    clock_shown_at=NOON,
     owners={KEY: "ordinary-1"},
 )
 JUDGE = ndjson(judge_line(1.0, call_id=str(UUID(int=1)), cost_microusd=300))

@@ -18,6 +18,7 @@ from evidence.store.models import Item, Refusal, Run, Score, Segment
 from evidence.store.operations.intake import SegmentRefusedError
 from lanes.budget import queries as budget_queries
 from lanes.plans.models import Attempt, Plan
+from lanes.plans.operations import attempts
 from tests.evidence.factories import (
     first_run_key,
     judge_line,
@@ -300,6 +301,25 @@ def test_segment_from_the_future_is_stale(minutes: int, accepted: int) -> None:
     assert [r.code for r in receipt.refused] == ["made_in_future"] * (1 - accepted)
     assert all("set the clock" in r.detail for r in receipt.refused)
     assert budget_queries.spend_of_plan(attempt.lane.plan.digest).spent_microusd == 40
+
+
+@pytest.mark.parametrize("opened", [timedelta(), timedelta(hours=2)])
+@pytest.mark.parametrize("made", [timedelta(), timedelta(hours=2)])
+def test_segment_is_taken_though_the_servers_clock_was_set_back(
+    opened: timedelta, made: timedelta
+) -> None:
+    attempt = make_attempt(make_plan(at=NOW + opened), at=NOW + opened)
+    attempts.touch_attempt(attempt, at=NOW + timedelta(hours=2))
+
+    receipts = []
+    for seq, late in enumerate((timedelta(), timedelta(minutes=1)), start=1):
+        attempt.refresh_from_db()
+        path = f"lane/logs/agent.{seq}.log"
+        created_at = NOW + made + late
+        data = make_segment(attempt, {path: b"x"}, seq=seq, created_at=created_at)
+        receipts.append(send_segment(attempt, data, seq=seq, at=NOW + late).receipt)
+
+    assert [receipt.accepted for receipt in receipts] == [1, 1]
 
 
 @pytest.mark.parametrize(
