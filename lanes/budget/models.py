@@ -13,6 +13,11 @@ class Pool(models.Model):
     credential_fingerprint = models.CharField(max_length=71, null=True)  # noqa: DJ001 - null is "not told"
     limit_microusd = models.BigIntegerField()
     created_at = models.DateTimeField()
+    folded_microusd = models.BigIntegerField(
+        default=0,
+        db_default=0,
+        help_text="What its released sub-allocations have spent, as far as they say that it is in here.",
+    )
     limit_set_at = models.DateTimeField(
         null=True, help_text="When the limit was changed last; null: with the pool."
     )
@@ -29,6 +34,12 @@ class Pool(models.Model):
         return self.name
 
 
+IS_NOT_FOLDED = models.Q(released_at__isnull=True) | ~models.Q(
+    spent_microusd=models.F("folded_microusd")
+)
+"""Selects the sub-allocations that their pool's own sum does not tell wholly."""
+
+
 class SubAllocation(models.Model):
     """What one lane of one plan may spend from a pool. Open until its plan has concluded."""
 
@@ -43,6 +54,9 @@ class SubAllocation(models.Model):
     weighed_microusd = models.BigIntegerField(
         default=0, db_default=0, help_text="How much of what was spent the alerts have seen."
     )
+    folded_microusd = models.BigIntegerField(
+        default=0, db_default=0, help_text="How much of what was spent the pool's own sum holds."
+    )
     opened_at = models.DateTimeField()
     released_at = models.DateTimeField(null=True)
 
@@ -55,7 +69,9 @@ class SubAllocation(models.Model):
                 name="allocation_to_weigh",
                 fields=["pool"],
                 condition=~models.Q(spent_microusd=models.F("weighed_microusd")),
-            )
+            ),
+            # All others are in their pool's own sum, so that years of plans are not added up anew.
+            models.Index(name="allocation_not_folded", fields=["pool"], condition=IS_NOT_FOLDED),
         ]
 
     def __str__(self) -> str:

@@ -19,7 +19,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Greatest
 
-from lanes.budget.models import LedgerEntry, Pool, SubAllocation, UnknownCost
+from lanes.budget.models import IS_NOT_FOLDED, LedgerEntry, Pool, SubAllocation, UnknownCost
 from lanes.projects.models import Project
 
 _PACE_OVER = timedelta(days=7)
@@ -118,14 +118,44 @@ def pool_left(pool: Pool) -> int:
 
     An open sub-allocation binds its whole limit, a released one only what was spent.
     """
+    return pool.limit_microusd - _given(pool).bound_microusd
+
+
+class _Given(NamedTuple):
+    bound_microusd: int
+    spent_microusd: int
+
+
+def _given(pool: Pool) -> _Given:
     bound = Case(
         When(released_at__isnull=True, then=Greatest("limit_microusd", "spent_microusd")),
         default=F("spent_microusd"),
         output_field=BigIntegerField(),
     )
-    rows = SubAllocation.objects.filter(pool=pool).annotate(bound=bound)
-    given = rows.aggregate(**_halves("bound"))
-    return pool.limit_microusd - _whole(given["high"], given["low"])
+    rows = SubAllocation.objects.filter(IS_NOT_FOLDED, pool=pool).annotate(bound=bound)
+    sums = rows.aggregate(
+        **_halves("bound", prefix="bound_"),
+        **_halves("spent_microusd", prefix="spent_"),
+        **_halves("folded_microusd", prefix="folded_"),
+    )
+    bound_sum, spent, folded = (
+        _whole(sums[f"{name}_high"], sums[f"{name}_low"]) for name in ("bound", "spent", "folded")
+    )
+    # Read last: what is folded in between counts twice, which gives away too little, not too much.
+    in_pool = Pool.objects.values_list("folded_microusd", flat=True).get(pk=pool.pk)
+    return _Given(in_pool + bound_sum - folded, in_pool + spent - folded)
+
+
+def pools_to_fold() -> list[Pool]:
+    """Return the pools whose own sum lacks what released sub-allocations have spent."""
+    return list(Pool.objects.filter(Exists(unfolded_allocations().filter(pool=OuterRef("pk")))))
+
+
+def unfolded_allocations() -> QuerySet[SubAllocation]:
+    """Return the released sub-allocations that their pool's own sum does not tell wholly."""
+    return SubAllocation.objects.filter(
+        ~Q(spent_microusd=F("folded_microusd")), released_at__isnull=False
+    )
 
 
 def shortfalls(project: Project, wants: Iterable[Want]) -> list[Shortfall]:
@@ -172,9 +202,8 @@ def unweighed_allocations() -> QuerySet[SubAllocation]:
 
 def pool_use(pool: Pool) -> PoolUse:
     """Return what became of a pool's limit. Calls of unknown cost are not in it."""
-    sums = SubAllocation.objects.filter(pool=pool).aggregate(**_halves("spent_microusd"))
-    spent, left = _whole(sums["high"], sums["low"]), pool_left(pool)
-    return PoolUse(pool.limit_microusd, spent, pool.limit_microusd - left - spent, left)
+    bound, spent = _given(pool)
+    return PoolUse(pool.limit_microusd, spent, bound - spent, pool.limit_microusd - bound)
 
 
 def unknown_calls_of_pool(pool: Pool) -> int:
@@ -228,11 +257,11 @@ def _booked(plan_digest: str) -> Iterator[_Booked]:
     )
 
 
-def _halves(field: str) -> dict[str, Sum]:
+def _halves(field: str, *, prefix: str = "") -> dict[str, Sum]:
     """Return the sums of the upper and the lower 32 bits: SQLite fails when a sum leaves 64 bits."""
     return {
-        "high": Sum(F(field) / _HALF, default=0),
-        "low": Sum(F(field) % _HALF, default=0),
+        f"{prefix}high": Sum(F(field) / _HALF, default=0),
+        f"{prefix}low": Sum(F(field) % _HALF, default=0),
     }
 
 

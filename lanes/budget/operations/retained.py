@@ -22,7 +22,7 @@ def allocation_columns(plan_digest: str) -> Iterator[AllocationColumns]:
     """Yield what the rows of a plan's sub-allocations hold, by lane."""
     rows = SubAllocation.objects.filter(plan=plan_digest).select_related("pool")
     for row in rows.order_by("lane"):
-        columns = columns_of(row, besides={"plan", "lane", "spent_microusd"})
+        columns = columns_of(row, besides={"plan", "lane", "spent_microusd", "folded_microusd"})
         yield AllocationColumns(row.lane, row.pool.name, columns)
 
 
