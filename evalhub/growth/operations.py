@@ -17,8 +17,10 @@ from evalhub.growth.tables import moment
 from evalhub.protocol.canonical import bytes_digest, canonical_bytes
 from evalhub.web.errors import DomainError
 from gates.checks.operations import summary
+from gates.decisions.operations import words
 from gates.verdicts.models import BaselineKind
 from lanes.budget.models import Pool
+from lanes.budget.operations import folding
 from lanes.plans.models import Plan, PlanState, PolicyVersion, SuiteVersion
 from lanes.projects.models import Project
 
@@ -98,6 +100,8 @@ def generate_store(
             done, pending = done + pending, 0
             report(done)
     year.rows.write()
+    while words.copy_newer_words() or folding.fold_pools():
+        pass
     written = {table.name: table.written for table in year.rows.tables}
     for name, count in year.rows.counts().items():
         if count != before[name] + written[name]:
@@ -164,7 +168,7 @@ class _Year:
         )
         word, title = told.content["conclusion"], told.content["title"]
         conclusion_id = rows.conclusions.add(
-            *(plan.pk, 1, 1 + 4 * len(case.tries), word, title),
+            *(plan.pk, 1, plan.inputs_version, word, title),
             *(json.dumps(told.content), moment(at)),
         )
         for record in told.records:

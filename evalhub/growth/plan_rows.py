@@ -24,8 +24,8 @@ from evalhub.protocol.canonical import bytes_digest, canonical_bytes, document_d
 from evalhub.protocol.paths import ItemKind
 from evalhub.protocol.plan import RunKey
 from evalhub.protocol.scalars import rfc3339
-from evalhub.protocol.segments import Category, SegmentHeader
-from evidence.store.operations import objects
+from evalhub.protocol.segments import Category, SegmentDigest, SegmentHeader, seal_digest
+from evidence.store.operations import documents, objects
 from lanes.budget.models import Pool
 from lanes.plans.models import Attempt, AttemptState, Lane, Plan, PlanState, PolicyVersion
 from lanes.projects.models import Project, Scope
@@ -84,6 +84,7 @@ class WrittenPlan:
             lane = case.shape.lanes[one.lane]
             self._add_attempt(one, lane, lanes[lane])
         self._add_allocations()
+        self._add_copy()
 
     def evidence_digest(self) -> str:
         """Return the digest of the plan's own evidence."""
@@ -97,11 +98,14 @@ class WrittenPlan:
             self._place.project.pk, moment(at), actor, action, subject, json.dumps(after)
         )
 
+    @property
+    def inputs_version(self) -> int:
+        """Opening, two segments and a seal of each attempt have moved the inputs."""
+        return 1 + 4 * len(self._case.tries)
+
     def _add_plan(self) -> int:
         case, facts = self._case, self._place.facts
         is_concluded = case.state == PlanState.CONCLUDED
-        # Opening, two segments and a seal of each attempt move the inputs.
-        version = 1 + 4 * len(case.tries)
         runs = case.shape.run_count
         named: Json = {"suite": case.shape.suite, "head_sha": case.head_sha, "runs": runs}
         self.audit("plan.register", self.digest, named, at=case.at)
@@ -109,13 +113,24 @@ class WrittenPlan:
             *(self._place.project.pk, self._place.policy.pk, self.digest, self.document, "gate"),
             *(case.shape.suite, facts.suite_digest, case.event, case.ref, case.pull_request),
             *(case.head_sha, case.tested_sha, case.base_sha, facts.workflow_run_id, runs),
-            *(case.pull_request is None, str(case.state), 1, version),
-            *(version if is_concluded else 0, BY_CI, moment(case.at)),
+            *(case.pull_request is None, str(case.state), 1, self.inputs_version),
+            *(self.inputs_version if is_concluded else 0, BY_CI, moment(case.at)),
             moment(case.at + timedelta(minutes=DEADLINE_MINUTES)),
             case.superseded_at and moment(case.superseded_at),
             moment(case.at + TOOK / 2) if case.is_cancelled else None,
             moment(case.at + TOOK) if is_concluded else None,
         )
+
+    def _add_copy(self) -> None:
+        """Say that the objects tell all that the plan's row knows."""
+        case = self._case
+        row = Plan(
+            inputs_version=self.inputs_version,
+            concluded_version=self.inputs_version if case.state == PlanState.CONCLUDED else 0,
+            superseded_at=case.superseded_at,
+            cancelled_at=case.at if case.is_cancelled else None,
+        )
+        self._rows.copies.add(self.pk, documents.changes_of(row))
 
     def _add_lane(self, lane: LaneShape) -> Lane:
         runs = len(self._case.shape.run_keys(lane))
@@ -154,9 +169,13 @@ class WrittenPlan:
         }
         begun = _Begun(attempt, heard_at, runs)
         self._add_token(attempt)
-        self._add_segment(begun, told, "record", seq=1)
-        self._add_segment(begun, told, "bulk", seq=2)
+        sent = [
+            SegmentDigest(seq, self._add_segment(begun, told, class_, seq=seq))
+            for seq, class_ in enumerate(("record", "bulk"), start=1)
+        ]
         self._add_spending(begun, told)
+        if one.state == AttemptState.SEALED:
+            self._rows.seals.add(pk, len(sent), seal_digest(sent), heard_at, heard_at)
         if self._place.keeps_objects:
             objects.put_attempt_documents(attempt)
         self.attempts.append(
@@ -174,7 +193,8 @@ class WrittenPlan:
         after: Json = {"scopes": scopes, "attempt": attempt.key}
         self.audit("token.issue", f"evl_gene… ({name})", after, at=at)
 
-    def _add_segment(self, begun: _Begun, told: Sequence[Told], class_: str, *, seq: int) -> None:
+    def _add_segment(self, begun: _Begun, told: Sequence[Told], class_: str, *, seq: int) -> str:
+        """Add a segment with its items; return its digest."""
         pieces = evidence.records(told) if class_ == "record" else evidence.bulk(told)
         segment = evidence.laid_out(self._header(begun.attempt, class_, seq), pieces)
         # Of the header where the archive is not kept: nobody can hold it against the bytes.
@@ -199,6 +219,7 @@ class WrittenPlan:
         self._add_items(begun, segment, segment_id, told)
         if class_ == "record" and self._chance.random() < _REFUSED:
             self._add_refusals(begun, segment_id, key)
+        return sha256
 
     def _header(self, attempt: Attempt, class_: str, seq: int) -> bytes:
         header = SegmentHeader.model_validate(

@@ -3,7 +3,7 @@
 from django.db import transaction
 
 from evalhub.growth.tables import Table, follow_with_sequences
-from evidence.store.models import Item, JudgeCall, Refusal, Run, Score, Segment
+from evidence.store.models import Item, JudgeCall, PlanCopy, Refusal, Run, Score, Seal, Segment
 from gates.checks.models import Check
 from gates.decisions.models import Conclusion
 from gates.verdicts.models import Baseline, ChosenBaseline, DecisionRecord
@@ -37,6 +37,8 @@ class Rows:
             "attempt_id seq sha256 size_bytes segment_class object_key created_at received_at"
             " receipt receipt_stored_at",
         )
+        self.seals = Table(Seal, "attempt_id segments digest sealed_at stored_at")
+        self.copies = Table(PlanCopy, "plan_id seen_version")
         self.runs = Table(
             Run,
             "plan_id lane_id attempt_id scenario arm epoch outcome started_at duration_ms"

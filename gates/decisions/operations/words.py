@@ -21,8 +21,8 @@ def copy_newer_words() -> int:
     newest = queries.newest_headlines(plans)
     with transaction.atomic():
         for plan in plans:
-            if (headline := newest.get(plan.pk)) is not None and headline.conclusion is not None:
-                lifecycle.note_conclusion(
-                    plan, headline.conclusion, inputs_version=plan.concluded_version
-                )
+            headline = newest.get(plan.pk)
+            # Without a conclusion, as after its rows were lost, the plan is found as not concluded.
+            word = headline.conclusion if headline is not None else None
+            lifecycle.note_conclusion(plan, word, inputs_version=plan.concluded_version)
     return len(plans)

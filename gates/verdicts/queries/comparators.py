@@ -183,8 +183,15 @@ def _clean_twin(document: PlanDocument, arm: Arm) -> Arm | None:
 
 def _best(plan: Plan, document: PlanDocument, kind: BaselineKind) -> Plan | None:
     """Return the newest adopted plan that serves the most arms of this one."""
-    adopted = baselines.adopted_plans(plan.project, plan.suite_name, kind, excluding=plan)
-    return max(adopted, key=lambda other: _served(document, other), default=None)
+    best, most = None, -1
+    for other in baselines.adopted_plans(plan.project, plan.suite_name, kind, excluding=plan):
+        served = _served(document, other)
+        if served > most:
+            best, most = other, served
+        if most == len(candidate_arms(document)):
+            # Usually the newest; the documents of the others need not be read.
+            break
+    return best
 
 
 def _served(document: PlanDocument, other: Plan) -> int:

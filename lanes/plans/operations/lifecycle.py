@@ -74,7 +74,7 @@ def mark_concluded(plan: Plan, *, inputs_version: int, at: datetime) -> bool:
     return True
 
 
-def note_conclusion(plan: Plan, word: str, *, inputs_version: int) -> None:
+def note_conclusion(plan: Plan, word: str | None, *, inputs_version: int) -> None:
     """Keep the word of the plan's newest conclusion with the plan, where plans are found by it."""
     Plan.objects.filter(pk=plan.pk, concluded_version=inputs_version).update(
         conclusion=word, conclusion_version=inputs_version

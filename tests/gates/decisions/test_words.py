@@ -43,6 +43,17 @@ def test_sweep_copies_the_word_of_a_conclusion_by_an_earlier_release() -> None:
     assert words.copy_newer_words() == 0
 
 
+def test_plan_that_lost_its_conclusion_is_found_as_not_concluded() -> None:
+    plan = make_scored_plan(make_gated_project())
+    Plan.objects.filter(pk=plan.pk).update(concluded_version=1, conclusion="success")
+
+    assert words.copy_newer_words() == 1
+
+    plan.refresh_from_db()
+    assert (plan.conclusion, plan.conclusion_version) == (None, 1)
+    assert words.copy_newer_words() == 0
+
+
 def test_migration_gives_each_plan_its_word() -> None:
     plan, open_plan = make_concluded_plan(), make_scored_plan(make_gated_project())
     as_an_earlier_release_left_it(plan)
