@@ -1,7 +1,10 @@
 """What a person types: to sign in, and to make or change a channel."""
 
+from collections.abc import Sequence
+
 from django import forms
 
+from evalhub.web.templatetags.formatting import words
 from lanes.projects.models import ChannelKind, NoticeKind
 from lanes.projects.operations.channels import CHOSEN_KINDS
 
@@ -22,18 +25,12 @@ class SignInForm(forms.Form):
     )
 
 
-class _CarriedForm(forms.Form):
-    """Where a channel leads, and what it carries."""
+class CarriedForm(forms.Form):
+    """What a channel carries; all that can be changed of a rolling issue."""
 
-    target = forms.CharField(
-        label="Where to",
-        max_length=2000,
-        required=False,
-        widget=forms.TextInput(attrs={"autocomplete": "off"}),
-    )
     notices = forms.MultipleChoiceField(
         label="Notices",
-        choices=[(kind.value, kind.label) for kind in CHOSEN_KINDS],
+        choices=[(kind.value, words(kind.value)) for kind in CHOSEN_KINDS],
         widget=forms.CheckboxSelectMultiple,
     )
 
@@ -42,16 +39,16 @@ class _CarriedForm(forms.Form):
         return [NoticeKind(value) for value in self.cleaned_data["notices"]]
 
 
-class NewChannelForm(_CarriedForm):
-    """A new channel; whether its parts fit together is for the operation to find out."""
-
-    field_order = ("name", "kind", "target", "notices")
-    name = forms.CharField(label="Name", max_length=50)
-    kind = forms.ChoiceField(label="Kind", choices=ChannelKind.choices)
-
-
-class ChannelForm(_CarriedForm):
+class ChannelForm(CarriedForm):
     """A channel that is there: its name and kind stay."""
+
+    field_order: Sequence[str] = ("target", "notices")
+    target = forms.CharField(
+        label="Where to",
+        max_length=2000,
+        required=False,
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
 
 
 class SignedChannelForm(ChannelForm):
@@ -60,3 +57,11 @@ class SignedChannelForm(ChannelForm):
     new_secret = forms.BooleanField(
         label="Make a new secret; the old one stops working at once", required=False
     )
+
+
+class NewChannelForm(ChannelForm):
+    """A new channel; whether its parts fit together is for the operation to find out."""
+
+    field_order = ("name", "kind", "target", "notices")
+    name = forms.CharField(label="Name", max_length=50)
+    kind = forms.ChoiceField(label="Kind", choices=ChannelKind.choices)

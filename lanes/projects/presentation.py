@@ -1,8 +1,8 @@
 """What pages, endpoints and feed readers are shown of notices and channels."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -16,7 +16,7 @@ from django.utils.xmlutils import SimplerXMLGenerator
 from evalhub.protocol.canonical import bytes_digest
 from evalhub.protocol.notices import Channel as ChannelDocument
 from evalhub.web.templatetags.formatting import visible
-from lanes.projects.models import Channel, Notice, Project
+from lanes.projects.models import Channel, Delivery, DeliveryState, Notice, Project
 from lanes.projects.operations import wording
 from lanes.projects.queries import notices
 
@@ -31,6 +31,33 @@ def _open_notice_count(request: HttpRequest) -> str:
         return ""
     count = notices.open_notice_count_for(request.user)
     return f"{count}+" if count == notices.MOST_COUNTED else str(count or "")
+
+
+class DeliveryRow(NamedTuple):
+    """How a notice fares on one channel; `next_at` is when a try that failed is followed by another."""
+
+    delivery: Delivery
+    state: str
+    error: str
+    next_at: datetime | None
+
+
+def delivery_rows(deliveries: Iterable[Delivery], *, at: datetime) -> list[DeliveryRow]:
+    """Return what a page shows of each delivery: `sent`, `dropped`, `failing` or `moving`."""
+    return [_delivery_row(delivery, at=at) for delivery in deliveries]
+
+
+def _delivery_row(delivery: Delivery, *, at: datetime) -> DeliveryRow:
+    channel = delivery.channel
+    if delivery.state == DeliveryState.SENT:
+        return DeliveryRow(delivery, "sent", "", None)
+    if delivery.state == DeliveryState.DROPPED or channel.disabled_at is not None:
+        return DeliveryRow(delivery, "dropped", "", None)
+    # What waits behind a channel that fails has not failed itself.
+    next_at = max(delivery.next_attempt_at, channel.paused_until or delivery.next_attempt_at)
+    if delivery.last_error or next_at > at:
+        return DeliveryRow(delivery, "failing", delivery.last_error or channel.last_error, next_at)
+    return DeliveryRow(delivery, "moving", "", None)
 
 
 def channel_document(channel: Channel) -> ChannelDocument:

@@ -9,11 +9,16 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from evalhub.web.access import signed_in
-from lanes.projects.forms import ChannelForm, NewChannelForm, SignedChannelForm
+from lanes.projects.forms import CarriedForm, ChannelForm, NewChannelForm, SignedChannelForm
 from lanes.projects.models import Channel, ChannelKind, Project, Role
 from lanes.projects.operations import channels as operations
 from lanes.projects.operations.channels import ChannelConflictError, InvalidChannelError
 from lanes.projects.queries import actors, channels, members
+
+_FORMS: dict[str, type[CarriedForm]] = {
+    ChannelKind.WEBHOOK: SignedChannelForm,
+    ChannelKind.GITHUB_ISSUE: CarriedForm,
+}
 
 
 @sensitive_post_parameters("target")
@@ -59,7 +64,7 @@ def channel_list(request: HttpRequest, project: str) -> HttpResponse:
 def channel(request: HttpRequest, project: str, name: str) -> HttpResponse:
     """Show a channel; change it, which also puts a disabled one into use again."""
     found = _channel_for(request, project, name)
-    form_class = SignedChannelForm if found.kind == ChannelKind.WEBHOOK else ChannelForm
+    form_class = _FORMS.get(found.kind, ChannelForm)
     if request.method != "POST":
         form = form_class(initial={"notices": found.notice_kinds}, label_suffix="")
         return _channel_page(request, found, form)
@@ -71,7 +76,7 @@ def channel(request: HttpRequest, project: str, name: str) -> HttpResponse:
             found.project,
             name,
             kind=ChannelKind(found.kind),
-            target=form.cleaned_data["target"] or None,
+            target=form.cleaned_data.get("target") or None,
             notice_kinds=form.notice_kinds,
             new_secret=form.cleaned_data.get("new_secret", False),
             actor=actors.actor_of(request),
@@ -117,15 +122,14 @@ def _list_page(
         "project": project,
         "channels": channels.channels_of(project),
         "form": form,
-        "at": timezone.now(),
     }
     return render(request, "lanes/projects/channel_list.html", context, status=status)
 
 
 def _channel_page(
-    request: HttpRequest, channel: Channel, form: ChannelForm, *, status: int = 200
+    request: HttpRequest, channel: Channel, form: CarriedForm, *, status: int = 200
 ) -> HttpResponse:
-    context = {"channel": channel, "form": form, "at": timezone.now()}
+    context = {"channel": channel, "form": form}
     return render(request, "lanes/projects/channel_detail.html", context, status=status)
 
 

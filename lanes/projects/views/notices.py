@@ -9,7 +9,8 @@ from django.views.decorators.vary import vary_on_headers
 
 from evalhub.web.access import signed_in
 from evalhub.web.parameters import BadParameterError, query_with, whole_number
-from lanes.projects.models import DeliveryState, NoticeKind, NoticeState, Role
+from lanes.projects import presentation
+from lanes.projects.models import NoticeKind, NoticeState, Role
 from lanes.projects.operations import notices as notice_operations
 from lanes.projects.queries import actors, feeds, members, notices
 
@@ -45,7 +46,7 @@ def notice_list(request: HttpRequest, project: str) -> HttpResponse:
         "notices": page.notices,
         "next": _next(request, page.next),
         "is_first": start is None,
-        "kinds": NoticeKind.choices,
+        "kinds": NoticeKind.values,
         "states": NoticeState.values,
         "kind": kind,
         "state": state,
@@ -61,14 +62,11 @@ def notice_list(request: HttpRequest, project: str) -> HttpResponse:
 def notice(request: HttpRequest, project: str, number: int) -> HttpResponse:
     """Show a notice and how it fared on each channel; for htmx only the latter."""
     found = notices.notice_numbered(members.project_for(request.user, project, Role.VIEWER), number)
-    deliveries = list(notices.deliveries_of(found))
+    rows = presentation.delivery_rows(notices.deliveries_of(found), at=timezone.now())
     context = {
         "notice": found,
-        "deliveries": deliveries,
-        "is_moving": any(
-            d.state == DeliveryState.PENDING and not d.last_error and not d.channel.disabled_at
-            for d in deliveries
-        ),
+        "rows": rows,
+        "is_moving": any(row.state == "moving" for row in rows),
         # Errors may name addresses, which belong to whoever keeps the channels.
         "may_see_errors": members.has_role(request.user, found.project, Role.MAINTAINER),
         "may_acknowledge": members.has_role(request.user, found.project, Role.TRIAGER),

@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from lanes.projects.models import (
@@ -402,3 +403,30 @@ def test_test_of_a_channel_leads_to_its_notice(
     notice = Notice.objects.get(kind=NoticeKind.TEST)
     assert answer.headers["Location"] == f"/projects/acme/agent/notices/{notice.pk}/"
     assert "about to be sent" in page(client, answer.headers["Location"])
+
+
+def test_rolling_issue_is_changed_without_a_target(client: Client, project: Project) -> None:
+    make_channel(project, ChannelKind.GITHUB_ISSUE, name="issue")
+    as_member(client, project, Role.MAINTAINER)
+    address = "/projects/acme/agent/notices/channels/issue/"
+
+    assert "Where to</label>" not in page(client, address)
+    assert client.post(address, {"notices": ["DRIFT"]}).status_code == 302
+    assert Channel.objects.get().notice_kinds == ["DRIFT"]
+
+
+def test_notice_behind_a_paused_channel_says_why_it_waits(client: Client, project: Project) -> None:
+    make_channel(project)
+    notice = make_notice(project)
+    Channel.objects.update(
+        failures=3,
+        last_error="The mail server is away.",
+        paused_until=timezone.now() + timedelta(hours=1),
+    )
+    as_member(client, project, Role.MAINTAINER)
+
+    text = page(client, f"/projects/acme/agent/notices/{notice.pk}/")
+
+    assert "not sent yet" in text
+    assert "The mail server is away." in text
+    assert "hx-get" not in text
