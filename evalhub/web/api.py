@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from evalhub.protocol import messages, plan, policy, records, segments, suite
+from evalhub.protocol import messages, notices, plan, policy, records, segments, suite
 from evalhub.web.errors import NotFoundError
 
 DOCUMENTS: MappingProxyType[str, type[BaseModel]] = MappingProxyType(
@@ -20,6 +20,7 @@ DOCUMENTS: MappingProxyType[str, type[BaseModel]] = MappingProxyType(
         "failure": records.Failure,
         "judge-line": records.JudgeLine,
         "lane-map": suite.LaneMap,
+        "notice": notices.Notice,
         "plan": plan.Plan,
         "policy": policy.Policy,
         "preflight": records.Preflight,

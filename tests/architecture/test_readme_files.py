@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, TypeAdapter
 
 from evalhub.protocol.faults import parse_document
+from evalhub.protocol.notices import Notice
 from evalhub.protocol.plan import Guard, StageReference
 from evalhub.protocol.policy import Policy
 from evalhub.protocol.records import JudgeLine, Result, Turn
@@ -20,7 +21,7 @@ YAML_FILES: dict[str, type[BaseModel]] = {
     "policy.yaml": Policy,
     "lanes.yaml": LaneMap,
 }
-JSON_FILES: list[Any] = [list[StageReference], list[Guard], Result, Turn, JudgeLine]
+JSON_FILES: list[Any] = [list[StageReference], list[Guard], Result, Turn, JudgeLine, Notice]
 
 
 def blocks(language: str) -> list[str]:
