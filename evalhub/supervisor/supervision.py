@@ -23,10 +23,11 @@ _LONGEST_LOG_BYTES = 20_000_000
 _GRACE_SECONDS = WEB_GRACE_SECONDS + 5.0
 
 
-def restart_pause(crashes: Sequence[float], *, at: float) -> float | None:
+def restart_pause(crashes: Sequence[float], *, at: float, first: float = 0.5) -> float | None:
     """Return how long to wait before the next start, or None to give up.
 
-    `crashes` are the times of all crashes so far, the newest included.
+    `crashes` are the times of all crashes so far, the newest included; `first` is the pause after
+    the first one.
 
     >>> restart_pause([100.0], at=100.0), restart_pause([90.0, 95.0, 100.0], at=100.0)
     (0.5, 2.0)
@@ -36,7 +37,7 @@ def restart_pause(crashes: Sequence[float], *, at: float) -> float | None:
     recent = sum(1 for crash in crashes if at - crash < CRASH_WINDOW_SECONDS)
     if recent >= CRASHES_ALLOWED:
         return None
-    return min(0.5 * 2.0 ** (recent - 1), _LONGEST_PAUSE_SECONDS)
+    return min(first * 2.0 ** (recent - 1), _LONGEST_PAUSE_SECONDS)
 
 
 @contextmanager
@@ -75,6 +76,7 @@ class Supervisor:
     folder: Path
     lock: int
     say: Callable[[str], None]
+    first_pause_seconds: float = 0.5
     children: list[_Child] = field(default_factory=list)
 
     def run(self, program: Program) -> str:
@@ -166,7 +168,7 @@ class Supervisor:
         kill_group(child.process)
         child.process = None
         child.crashes.append(at)
-        pause = restart_pause(child.crashes, at=at)
+        pause = restart_pause(child.crashes, at=at, first=self.first_pause_seconds)
         name = child.program.name
         if pause is None:
             raise UpError(

@@ -1,8 +1,7 @@
 """The stand-in for GitHub's checks API, as a real process."""
 
-import json
+import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
@@ -13,31 +12,40 @@ from tests.programs.github import GitHubStandIn
 pytestmark = pytest.mark.slow
 
 SHA = "a" * 40
-RUNS = "/repos/acme/agent/check-runs"
-LIST = f"/repos/acme/agent/commits/{SHA}/check-runs"
+RUNS = "/check-runs"
+LIST = f"/commits/{SHA}/check-runs"
+_numbers = itertools.count(1)
 
 
 class StandIn(NamedTuple):
+    """A repository of the test's own at the stand-in, in good order."""
+
+    server: GitHubStandIn
+    repository: str
     client: httpx.Client
-    log: Path
 
     @property
-    def logged(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
+    def statuses(self) -> list[tuple[str, int | None]]:
+        return [(one.method, one.status) for one in self.server.asked(self.repository)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitHubStandIn]:
+    with GitHubStandIn(tmp_path_factory.mktemp("github")) as server:
+        yield server
 
 
 @pytest.fixture
-def standin(tmp_path: Path) -> Iterator[StandIn]:
-    with (
-        GitHubStandIn(tmp_path) as server,
-        httpx.Client(
-            base_url=server.url,
-            headers={"Authorization": f"Bearer {server.token}"},
-            trust_env=False,
-            timeout=5,
-        ) as client,
-    ):
-        yield StandIn(client, server.requests)
+def standin(server: GitHubStandIn) -> Iterator[StandIn]:
+    server.fail()
+    repository = f"acme/agent-{next(_numbers)}"
+    with httpx.Client(
+        base_url=f"{server.url}/repos/{repository}",
+        headers={"Authorization": f"Bearer {server.token}"},
+        trust_env=False,
+        timeout=5,
+    ) as client:
+        yield StandIn(server, repository, client)
 
 
 def body(**fields: Any) -> dict[str, Any]:
@@ -58,7 +66,7 @@ def test_check_goes_from_queued_to_completed(standin: StandIn) -> None:
     assert read.json() == done.json()
     assert read.json()["output"] == {**output, "annotations_count": 0}
     assert read.json()["external_id"] == "e-1"
-    assert [(line["method"], line["status"]) for line in standin.logged] == [
+    assert standin.statuses == [
         ("POST", 201),
         ("PATCH", 200),
         ("PATCH", 200),
@@ -138,7 +146,7 @@ def test_equal_creates_make_two_runs_and_the_list_shows_the_newest(standin: Stan
 
 
 def test_answer_is_lost_after_the_commit(standin: StandIn) -> None:
-    standin.client.post("/_faults", json={"after_commit_timeout": 1})
+    standin.server.fail(after_commit_timeout=1)
 
     with pytest.raises(httpx.TimeoutException):
         standin.client.post(RUNS, json=body(external_id="e-9"), timeout=0.3)
@@ -147,11 +155,11 @@ def test_answer_is_lost_after_the_commit(standin: StandIn) -> None:
 
     assert [run["external_id"] for run in found] == ["e-9"]
     assert again.status_code == 201
-    assert [line["status"] for line in standin.logged] == [None, 200, 201]
+    assert [status for _, status in standin.statuses] == [None, 200, 201]
 
 
 def test_asked_for_faults_commit_nothing(standin: StandIn) -> None:
-    standin.client.post("/_faults", json={"status": 503, "times": 2, "retry_after": 7})
+    standin.server.fail(status=503, times=2, retry_after=7)
 
     refused = [standin.client.post(RUNS, json=body()) for _ in range(2)]
     accepted = standin.client.post(RUNS, json=body())
@@ -163,7 +171,7 @@ def test_asked_for_faults_commit_nothing(standin: StandIn) -> None:
 
 
 def test_unknown_fault_is_refused(standin: StandIn) -> None:
-    answer = standin.client.post("/_faults", json={"tiems": 2})
+    answer = standin.client.post(f"{standin.server.url}/_faults", json={"tiems": 2})
 
     assert answer.status_code == 422
     assert "times" in answer.json()["message"]

@@ -96,6 +96,7 @@ def test_program_that_crashes_is_started_again(
 def test_program_that_always_crashes_ends_it_with_the_reason(
     supervisor: Supervisor, said: Said
 ) -> None:
+    supervisor.first_pause_seconds = 0.05
     supervisor.keep(python("worker", "raise SystemExit('the broker refused the password')"))
 
     with pytest.raises(UpError) as refusal:
