@@ -27,4 +27,7 @@ printf 'requirepass %s\n' "$(random 24)" | keep redis_conf
 printf 'redis://:%s@redis:6379/0' "$(sed 's/^requirepass //' redis_conf)" | keep broker_url
 random 10 | keep s3_access_key_id
 random 24 | keep s3_secret_access_key
+random 24 | keep metrics_token
+# To be filled in by hand, each on one line.
 printf '' | keep github_token
+printf '' | keep email_url
