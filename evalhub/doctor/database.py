@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import Error, connection, transaction
 
 from evalhub.doctor.findings import Finding, Level, ok, said, warning, wrong
 from evalhub.doctor.mounts import MOUNTS, REMOTE, VOLATILE, file_system_of
@@ -185,7 +185,7 @@ def _writable(*, at: datetime) -> Iterator[Finding]:
         with transaction.atomic():
             SweepRun.objects.create(name="doctor", started_at=at, error="")
             transaction.set_rollback(True)
-    except DatabaseError as error:
+    except Error as error:
         refusal = said(error)
         if "locked" in refusal:
             yield warning(_SUBJECT, f"A row could not be written in time: {refusal}", fix=_WAIT_FIX)

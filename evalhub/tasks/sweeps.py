@@ -5,7 +5,8 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from django.db import DatabaseError
+from celery import Task
+from django.db import Error
 from django.utils import timezone
 
 from evalhub.tasks import operations
@@ -15,10 +16,10 @@ from evalhub.tasks.names import TaskName
 logger = logging.getLogger(__name__)
 
 
-def sweep(name: TaskName) -> Callable[[Callable[[], None]], Callable[[], None]]:
+def sweep(name: TaskName) -> Callable[[Callable[[], None]], "Task[[], None]"]:
     """Register a function as the sweep `name`; each of its runs ends with a row about it."""
 
-    def registered(work: Callable[[], None]) -> Callable[[], None]:
+    def registered(work: Callable[[], None]) -> "Task[[], None]":
         @functools.wraps(work)
         def recorded() -> None:
             started_at = timezone.now()
@@ -37,6 +38,6 @@ def sweep(name: TaskName) -> Callable[[Callable[[], None]], Callable[[], None]]:
 def _record_failure(name: TaskName, error: Exception, *, started_at: datetime) -> None:
     try:
         operations.record_sweep(name, started_at=started_at, ended_at=timezone.now(), error=error)
-    except DatabaseError as unwritten:
+    except Error as unwritten:
         # Often why the sweep failed too, which is what is to be told.
         logger.warning("failure of %s not recorded: %s", name.value, unwritten)

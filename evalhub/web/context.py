@@ -4,7 +4,7 @@ import logging
 from datetime import datetime
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import Error
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
@@ -28,7 +28,7 @@ def _trouble(request: HttpRequest, *, at: datetime) -> list[str]:
         return []
     try:
         return trouble_sentences(queries.worker_state(at), at=at)
-    except DatabaseError as error:
+    except Error as error:
         # A page does not fail for its frame: a new release may be there before its tables.
         logger.warning("state of the worker not read: %s", error)
         return []

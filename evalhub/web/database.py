@@ -3,14 +3,14 @@
 import logging
 from functools import cache
 
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 logger = logging.getLogger(__name__)
 
 
-def failure() -> DatabaseError | None:
+def failure() -> Error | None:
     """Return what went wrong with the simplest of questions; None if the database answers it.
 
     What the driver says names hosts and files: it is for the log and for whoever runs the server.
@@ -18,7 +18,7 @@ def failure() -> DatabaseError | None:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-    except DatabaseError as error:
+    except Error as error:
         logger.warning("the database did not answer: %s", str(error).strip())
         return error
     return None

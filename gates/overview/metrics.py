@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import Error
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -78,7 +78,7 @@ class Metrics(Collector):
         for read in _READ_FROM_ROWS if is_up else ():
             try:
                 families = [_family(name, samples) for name, samples in read(self.at)]
-            except DatabaseError as error:
+            except Error as error:
                 logger.warning("metrics left out: %s: %s", read.__name__, error)
                 is_complete = False
             else:
