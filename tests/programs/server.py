@@ -81,14 +81,24 @@ class Server(ABC):
         return self
 
     def launch(self) -> None:
-        """Start it without waiting for it."""
+        """Start it without waiting for it.
+
+        Raises:
+            RuntimeError: if it runs already, or is not installed.
+        """
         if self.is_running:
             raise RuntimeError(f"{self.log.stem} runs already.")
+        program = self.program()
         with self.log.open("ab") as log:
             self._logged_before = log.tell()
-            self._process = start_child(
-                self.program(), environment=self.surroundings(), log=log, folder=ROOT
-            )
+            try:
+                self._process = start_child(
+                    program, environment=self.surroundings(), log=log, folder=ROOT
+                )
+            except FileNotFoundError as error:
+                raise RuntimeError(
+                    f"There is no {program.command[0]}: run `make setup`, which installs it."
+                ) from error
 
     def wait_until_ready(self) -> None:
         """Return when it is ready.

@@ -31,8 +31,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Start the server in the process that other test processes descend from."""
     folder = _wanted_folder()
     if folder is not None and not hasattr(config, "workerinput"):
-        config.stash[SERVER] = PostgresServer(folder, cluster=folder)
-        config.stash[SERVER].start()
+        try:
+            config.stash[SERVER] = PostgresServer(folder, cluster=folder)
+            config.stash[SERVER].start()
+        except RuntimeError as error:
+            raise pytest.UsageError(str(error)) from error
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -113,6 +113,19 @@ def test_program_that_ends_at_once_tells_its_last_words(tmp_path: Path) -> None:
         _Broken(tmp_path, name="broken").start()
 
 
+class _Absent(Server):
+    def program(self) -> Program:
+        return Program("absent", [str(self.folder / "weed")])
+
+    def is_ready(self) -> bool:
+        return True
+
+
+def test_program_that_is_not_installed_is_named_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"^There is no .*/weed: run `make setup`"):
+        _Absent(tmp_path, name="absent").start()
+
+
 def test_program_that_runs_is_not_started_twice(tmp_path: Path) -> None:
     with RedisServer(tmp_path) as server, pytest.raises(RuntimeError, match="runs already"):
         server.start()

@@ -3,6 +3,7 @@
 import re
 import sqlite3
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from django.conf import settings
@@ -17,35 +18,42 @@ from tests.programs.s3 import weed
 def report() -> list[str]:
     """Return what the database of the session is, and what the tests can start."""
     is_postgres = settings.DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql"
-    postgres = _version("PostgreSQL", installed_programs() / "postgres", "--version")
-    database = postgres if is_postgres else f"SQLite {sqlite3.sqlite_version}"
-    others = ["" if is_postgres else postgres, _redis(), _s3(), _browser()]
-    return [f"database: {database}", f"real programs: {', '.join(filter(None, others))}"]
+    postgres = _version("PostgreSQL", lambda: installed_programs() / "postgres")
+    started = [
+        _version("Redis", lambda: Path(broker(Path("redis.sock")).command[0])),
+        _version("SeaweedFS", weed, question="version"),
+        _version("Chromium", chromium),
+    ]
+    if is_postgres:
+        return [f"database: {postgres}", f"programs: {', '.join(started)}"]
+    return [
+        f"database: SQLite {sqlite3.sqlite_version}",
+        f"programs: {', '.join([postgres, *started])}",
+    ]
 
 
-def _redis() -> str:
-    try:
-        program, *_ = broker(Path("redis.sock")).command
-    except UpError as error:
-        return f"no Redis ({error})"
-    return _version("Redis", Path(program), "--version")
+def chromium() -> Path:
+    """Return the browser that the browser tests try first.
 
-
-def _s3() -> str:
-    return _version("SeaweedFS", weed(), "version")
-
-
-def _browser() -> str:
+    Raises:
+        RuntimeError: if there is none.
+    """
     path = next(iter(candidates()), None)
-    return "no Chromium (run `make chromium`)" if path is None else _version("Chromium", path)
+    if path is None:
+        raise RuntimeError("There is no Chromium: run `make chromium`.")
+    return path
 
 
-def _version(name: str, program: Path, question: str = "--version") -> str:
+def _version(name: str, program: Callable[[], Path], *, question: str = "--version") -> str:
+    try:
+        path = program()
+    except (RuntimeError, UpError) as error:
+        return f"no {name} ({error})"
     try:
         answer = subprocess.run(
-            [program, question], capture_output=True, text=True, timeout=20, check=True
+            [path, question], capture_output=True, text=True, timeout=20, check=True
         )
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"no {name} ({error}; run `make setup`)"
+    except (OSError, subprocess.SubprocessError):
+        return f"no {name} ({path} does not run: `make setup` installs it)"
     found = re.search(r"\d+(\.\d+)+", answer.stdout)
     return f"{name} {found.group() if found else answer.stdout.strip()}"
