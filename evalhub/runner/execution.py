@@ -38,6 +38,7 @@ class Assignment:
     deadline: float
     clock: Callable[[], datetime]
     """For the stamps of segments: the store's."""
+    room: Room
     on_cut: Callable[[], None]
     report: Callable[[str], None]
 
@@ -59,12 +60,6 @@ class Execution:
         """How often each outcome occurred; `invalid` where the agent's result is none."""
         self.failure: RunnerError | None = None
         """Why the lane itself could not go on: the spool's disk stayed full, say."""
-        self._room = Room(
-            assignment.spool.folder,
-            deadline=assignment.deadline,
-            report=assignment.report,
-            is_over=self._stopped.is_set,
-        )
         self._threads = [
             threading.Thread(target=self._work, name=f"run-{i}", daemon=True)
             for i in range(min(jobs, self.total))
@@ -119,7 +114,7 @@ class Execution:
         self.stop()
 
     def _run(self, key: RunKey) -> None:
-        self._room.wait_for_a_run()
+        self._assignment.room.wait_for_a_run()
         if self._stopped.is_set():
             return
         if self._is_broke:
@@ -173,7 +168,7 @@ class Execution:
 
     def _note(self, key: RunKey, ended: RunEnded) -> None:
         work = self._assignment
-        self._room.keep(lambda: work.spool.mark_ended(key, ended))
+        self._assignment.room.keep(lambda: work.spool.mark_ended(key, ended))
         folder = work.spool.run_folder(key)
         found = harvest_or_loss(folder, key, ended=ended)
         work.log.note(f"{key} ended: {found.outcome or 'invalid result'} ({ended.how})")
@@ -204,7 +199,7 @@ class Execution:
         for sentence in found.sentences:
             work.report(sentence)
             work.log.note(escaped(sentence).replace("\n", "\n# "))
-        self._room.keep(lambda: self._cut_members(found))
+        self._assignment.room.keep(lambda: self._cut_members(found))
 
     def _cut_members(self, found: Harvest) -> None:
         work = self._assignment

@@ -126,7 +126,7 @@ class _Attempt:
             self.spool.folder,
             deadline=self._deadline,
             report=report,
-            is_over=self.stop.is_by_signal,
+            is_over=self._is_to_end,
         )
         self._heart.start()
 
@@ -205,6 +205,7 @@ class _Attempt:
             environment=self._agent_environment(simulator),
             deadline=self._deadline,
             clock=self._session.now,
+            room=self._room,
             on_cut=self._delivery.wake,
             report=self._report,
         )
@@ -226,10 +227,14 @@ class _Attempt:
     def _obey(self, execution: Execution) -> None:
         if self.stop.reason is None:
             return
-        if self.stop.reason == _BUDGET and not self.stop.is_by_signal():
-            execution.stop_spending()
-        else:
+        if self._is_to_end():
             execution.stop()
+        else:
+            execution.stop_spending()
+
+    def _is_to_end(self) -> bool:
+        """Say whether nothing more is to be done than to send what there is."""
+        return self.stop.is_by_signal() or self.stop.reason not in {None, _BUDGET}
 
     def _told_to_stop(self, reason: str) -> None:
         if reason == "sealed" and self._phase == "sending":

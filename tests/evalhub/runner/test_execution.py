@@ -11,6 +11,7 @@ import pytest
 from evalhub.runner import clock
 from evalhub.runner.execution import Assignment, Execution
 from evalhub.runner.lane_log import LaneLog
+from evalhub.runner.room import Room
 from evalhub.runner.spool import Spool
 from tests.evalhub.runner.alive import eventually, is_alive
 from tests.evalhub.runner.documents import make_scenario, make_suite
@@ -27,14 +28,16 @@ PROGRAM = (
 def started(spool: Spool, folder: Path, *, seconds: float, said: list[str]) -> Iterator[Execution]:
     """Start the runs of a lane that has so many seconds left."""
     log = LaneLog(spool, report=said.append)
+    deadline = time.monotonic() + seconds
     script = f'cd {folder}; exec {sys.executable} -c "{PROGRAM}"'
     assignment = Assignment(
         spool=spool,
         log=log,
         command=["sh", "-c", script],
         environment={},
-        deadline=time.monotonic() + seconds,
+        deadline=deadline,
         clock=clock.now,
+        room=Room(spool.folder, deadline=deadline, report=said.append, is_over=lambda: False),
         on_cut=lambda: None,
         report=said.append,
     )
