@@ -27,7 +27,7 @@ _API_VERSION = "2022-11-28"
 # Deleted, or transferred to another repository (which answers with where to).
 _GONE = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 _PER_PAGE = 100
-_MOST_PAGES = 10
+_MOST_PAGES = 5
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class GitHub:
         return _issue(answer) if isinstance(answer, dict) else answer
 
     def issues_labelled(self, repository: str, label: str) -> list[Issue] | Failed:
-        """Return the issues with a label, oldest first; at most the first thousand."""
+        """Return the issues with a label, oldest first; at most the first five hundred."""
         given = {"labels": label, "state": "all", "sort": "created", "direction": "asc"}
         rows = self._listed(f"/repos/{repository}/issues", given)
         if not isinstance(rows, list):

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.conf import settings
@@ -28,6 +28,7 @@ CHOSEN_KINDS = tuple(kind for kind in NoticeKind if kind != NoticeKind.TEST)
 MOST_CHANNELS = 50
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
 _LONGEST_ADDRESS = 254
+_BETWEEN_TESTS = timedelta(seconds=10)
 _SETTINGS = ["target", "secret", "notice_kinds", "disabled_at", "paused_until", "failures"]
 
 
@@ -39,6 +40,13 @@ class InvalidChannelError(DomainError):
 class ChannelConflictError(DomainError):
     status = 409
     code = "channel-conflict"
+
+
+class TestTooSoonError(DomainError):
+    status = 429
+    code = "test-too-soon"
+    fix = "Look how that test fares, or try again in ten seconds."
+    retry_after_seconds = 10
 
 
 class KeptChannel(NamedTuple):
@@ -137,11 +145,15 @@ def test_channel(channel: Channel, *, actor: str, at: datetime) -> Notice:
 
     Raises:
         ChannelConflictError: if the channel is disabled.
+        TestTooSoonError: if there was a test just now: the address may be of somebody who did not ask.
     """
     if channel.disabled_at is not None:
         raise ChannelConflictError(
             f"The channel {channel.name} is disabled.", fix="Put it into use again first."
         )
+    newest = Notice.objects.filter(deliveries__channel=channel, kind=NoticeKind.TEST)
+    if newest.filter(raised_at__gt=at - _BETWEEN_TESTS).exists():
+        raise TestTooSoonError("This channel was tested a few seconds ago.")
     notice = notices.raise_test(channel, actor=actor, at=at)
     deliveries.try_at_once(channel, at=at)
     audit.record_audit(
@@ -156,17 +168,19 @@ def _check_room(project: Project, found: Channel | None, kind: ChannelKind) -> N
             f"The channel {found.name} is of the kind {found.kind}.",
             fix="Choose another name for a channel of another kind.",
         )
-    others = Channel.objects.filter(project=project, disabled_at__isnull=True)
+    others = Channel.objects.filter(project=project)
     if found is not None:
         others = others.exclude(pk=found.pk)
-    if kind == ChannelKind.GITHUB_ISSUE and (issue := others.filter(kind=kind).first()):
+    issue = others.filter(kind=ChannelKind.GITHUB_ISSUE, disabled_at__isnull=True).first()
+    if kind == ChannelKind.GITHUB_ISSUE and issue is not None:
         raise ChannelConflictError(
             f"The project has a rolling issue already: the channel {issue.name}.",
             fix="Change that one, or disable it first.",
         )
     if others.count() >= MOST_CHANNELS:
         raise ChannelConflictError(
-            f"The project has {MOST_CHANNELS} channels.", fix="Disable one that nobody reads."
+            f"The project has {MOST_CHANNELS} channels, used or disabled.",
+            fix="Change one that nobody reads.",
         )
 
 
@@ -191,7 +205,7 @@ def _checked_address(address: str) -> str:
         validate_email(address)
     except ValidationError:
         address = ""
-    if not 0 < len(address) <= _LONGEST_ADDRESS:
+    if not (0 < len(address) <= _LONGEST_ADDRESS and address.isprintable()):
         raise InvalidChannelError(
             "The target must be one e-mail address; for several people, make several channels or"
             " give the address of a list."

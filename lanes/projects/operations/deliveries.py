@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
 
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queue import enqueue_on_commit
@@ -27,18 +27,19 @@ def address(notice: Notice, channels: Sequence[Channel], *, at: datetime) -> Non
     Delivery.objects.bulk_create(
         Delivery(notice=notice, channel=channel, next_attempt_at=at) for channel in channels
     )
-    note_change(notice)
+    note_change([notice])
     for channel in channels:
         if channel.kind != ChannelKind.GITHUB_ISSUE:
             _ask_for(channel)
 
 
-def note_change(notice: Notice) -> None:
-    """Have the rolling issue that carries the notice brought up to date."""
+def note_change(notices: Sequence[Notice]) -> None:
+    """Have the rolling issues that carry the notices brought up to date."""
+    carried = Delivery.objects.filter(channel=OuterRef("pk"), notice__in=notices)
     issues = Channel.objects.filter(
-        kind=ChannelKind.GITHUB_ISSUE, disabled_at__isnull=True, deliveries__notice=notice
+        Exists(carried), kind=ChannelKind.GITHUB_ISSUE, disabled_at__isnull=True
     )
-    for issue in issues:
+    for issue in issues.order_by("pk"):
         Channel.objects.filter(pk=issue.pk).update(version=F("version") + 1)
         _ask_for(issue)
 

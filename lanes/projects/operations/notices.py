@@ -5,13 +5,15 @@ import uuid
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Case, F, Value, When
+from django.db.models import Case, F, QuerySet, Value, When
 from django.urls import reverse
 
 from lanes.projects.models import Channel, Notice, NoticeKind, NoticeState, Project
 from lanes.projects.operations import audit, deliveries
 from lanes.projects.queries import notices as queries
 
+# Browsers read // and /\\ as the beginning of a host.
+_PATH = re.compile(r"/(?![/\\])[!-~]{0,499}")
 _KEY = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}")
 # What no database, header or XML document takes, and what turns a line around where it is read.
 _UNFIT = re.compile(
@@ -46,7 +48,7 @@ def raise_notice(  # noqa: PLR0913 - one argument for each column
     """
     if not _KEY.fullmatch(key):
         raise ValueError(f"a notice's key is one line of 1 to 200 characters, not {key[:300]!r}")
-    if not path.startswith("/") or path.startswith("//") or len(path) > 500:
+    if not _PATH.fullmatch(path):
         raise ValueError(f"a notice leads to a path on this server, not to {path[:300]!r}")
     notice, is_new = Notice.objects.get_or_create(
         project=project,
@@ -92,13 +94,7 @@ def resolve_notice(project: Project, *, kind: NoticeKind, key: str, at: datetime
 
     The rolling issue shows it and closes after the last; the other channels get nothing more.
     """
-    unresolved = Notice.objects.filter(
-        project=project, kind=kind, key=key, resolved_at__isnull=True
-    )
-    if not unresolved.update(state=NoticeState.RESOLVED, resolved_at=at, updated_at=at):
-        return False
-    deliveries.note_change(Notice.objects.get(project=project, kind=kind, key=key))
-    return True
+    return _resolve(Notice.objects.filter(project=project, kind=kind, key=key), at=at) > 0
 
 
 @transaction.atomic
@@ -108,8 +104,7 @@ def resolve_notices(project: Project, *, kind: NoticeKind, key_prefix: str, at: 
     What comes back takes a new key each time, so its end may concern several.
     """
     unresolved = queries.unresolved_notices(project, kind).filter(key__startswith=key_prefix)
-    keys = list(unresolved.values_list("key", flat=True))
-    return sum(resolve_notice(project, kind=kind, key=key, at=at) for key in keys)
+    return _resolve(unresolved, at=at)
 
 
 @transaction.atomic
@@ -132,9 +127,22 @@ def acknowledge_notice(notice: Notice, *, actor: str, at: datetime) -> Notice:
             subject=f"{notice.kind} {notice.key}",
             at=at,
         )
-        deliveries.note_change(notice)
+        deliveries.note_change([notice])
     notice.refresh_from_db()
     return notice
+
+
+def _resolve(notices: QuerySet[Notice], *, at: datetime) -> int:
+    resolved = [
+        notice
+        for notice in notices.order_by("pk")
+        if Notice.objects.filter(pk=notice.pk, resolved_at__isnull=True).update(
+            state=NoticeState.RESOLVED, resolved_at=at, updated_at=at
+        )
+    ]
+    # After all of them: who holds the channel's row waits for no notice, so nobody waits in a ring.
+    deliveries.note_change(resolved)
+    return len(resolved)
 
 
 def _line(text: str) -> str:

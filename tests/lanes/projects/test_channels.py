@@ -1,6 +1,7 @@
 """Channels: what may be made, what is never shown, who is told in the audit."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from pytest_django import Settings
@@ -56,6 +57,7 @@ def test_names_are_short_and_plain(name: str) -> None:
         "ada@example.org\nBcc: all@example.org",
         "ada@example.org\0",
         "a" * 250 + "@example.org",
+        '"\x01"@example.org',
     ],
 )
 def test_e_mail_goes_to_one_plain_address(target: str) -> None:
@@ -200,6 +202,17 @@ def test_test_is_for_one_channel_alone_and_never_open() -> None:
     channel.refresh_from_db()
     other.refresh_from_db()
     assert (channel.paused_until, other.paused_until) == (None, NOW)
+
+
+def test_tests_in_a_row_take_their_time() -> None:
+    channel = make_channel(factories.make_project())
+    channels.test_channel(channel, actor="user:ada", at=NOW)
+
+    with pytest.raises(channels.TestTooSoonError, match="a few seconds ago"):
+        channels.test_channel(channel, actor="user:ada", at=NOW + timedelta(seconds=9))
+
+    channels.test_channel(channel, actor="user:ada", at=NOW + timedelta(seconds=11))
+    assert Delivery.objects.count() == 2
 
 
 @pytest.mark.django_db(transaction=True)
