@@ -158,12 +158,12 @@ def listening() -> Iterator[Finding]:
     if address.host not in _LOOPBACK and _is_loopback(settings.PUBLIC_URL):
         yield warning(
             "listening",
-            f"The web server listens on {address} for everybody, but links lead to"
+            f"`manage.py run web` listens on {address} for everybody, but links lead to"
             f" {settings.PUBLIC_URL}.",
             fix="Set EVALHUB_PUBLIC_URL to the address that people use.",
         )
     else:
-        yield ok("listening", f"The web server listens on {address}.")
+        yield ok("listening", f"`manage.py run web` listens on {address}.")
 
 
 def findings() -> Iterator[Finding]:

@@ -68,7 +68,8 @@ def _silent(since: str, *, answers: bool | None) -> Finding:
             return wrong(
                 "worker",
                 f"{told} A worker answers, so nobody asks for them: no beat runs.",
-                fix="Start one beat: `manage.py run beat`, or the worker with a beat of its own.",
+                fix="Start one beat: `manage.py run beat`, or the worker with a beat of its own. If one"
+                " runs, see whether the clocks of its machine and the worker's differ by minutes.",
             )
 
 

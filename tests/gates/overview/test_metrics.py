@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from django.db import OperationalError, connection
 from django.test import Client
@@ -31,6 +32,8 @@ from tests.architecture.sources import ROOT
 from tests.evidence.factories import make_refusal
 from tests.gates.checks.factories import make_checked_project
 from tests.lanes.factories import make_attempt, make_plan
+from tests.programs.evalhub import Evalhub, EvalhubProcess
+from tests.programs.postgres import PostgresServer
 
 pytestmark = pytest.mark.django_db
 
@@ -260,6 +263,35 @@ def test_scrape_without_a_database_says_so_and_what_else_is_known(tmp_path: Path
         "evalhub_disk_size_bytes",
     }
     assert "s3cret" not in answer.stdout + answer.stderr
+
+
+def asked(web: EvalhubProcess, path: str) -> tuple[int, str]:
+    answer = httpx.get(f"{web.url}{path}", trust_env=False, timeout=30)
+    return answer.status_code, answer.text
+
+
+@pytest.mark.journey
+def test_scrapes_go_on_while_the_database_is_away_and_when_it_comes_back(tmp_path: Path) -> None:
+    with PostgresServer(tmp_path / "postgres", tcp=True, durable=True) as postgres:
+        evalhub = Evalhub(tmp_path / "evalhub", postgres.environment)
+        evalhub.prepare()
+        with evalhub.process("web") as web:
+            status, text = asked(web, "/metrics")
+            assert (status, "evalhub_database_up 1.0" in text) == (200, True)
+            assert asked(web, "/readyz") == (200, "ready\n")
+
+            postgres.kill()
+            # On connections that it had, and on new ones.
+            for _ in range(3):
+                status, text = asked(web, "/metrics")
+                assert (status, "evalhub_database_up 0.0" in text) == (200, True)
+                assert "evalhub_open_plans{" not in text
+                assert asked(web, "/readyz")[0] == 503
+            assert asked(web, "/healthz") == (200, "ok\n")
+
+            postgres.start()
+            assert "evalhub_metrics_complete 1.0" in asked(web, "/metrics")[1]
+            assert asked(web, "/readyz") == (200, "ready\n")
 
 
 def test_plans_of_another_kind_are_open_too(client: Client) -> None:
