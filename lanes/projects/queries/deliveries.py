@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Case, Exists, OuterRef, Q, QuerySet, When
 
-from lanes.projects.models import Channel, ChannelKind, Delivery, DeliveryState
+from lanes.projects.models import Channel, ChannelKind, Delivery, DeliveryState, NoticeKind
 
 
 def channel_with_id(channel_id: int) -> Channel:
@@ -41,9 +41,13 @@ def has_free_way(channel: Channel, *, at: datetime) -> bool:
 
 
 def due_deliveries(channel: Channel, *, at: datetime) -> QuerySet[Delivery]:
-    """Return what a channel owes now, the longest waiting first."""
+    """Return what a channel owes now: a test first, then the longest waiting."""
     due = Delivery.objects.filter(is_due(at), channel=channel)
-    return due.select_related("notice__project", "channel").order_by("next_attempt_at", "pk")
+    # Somebody waits for it, to learn whether what they have changed has helped.
+    is_test = Case(When(notice__kind=NoticeKind.TEST, then=0), default=1)
+    return due.select_related("notice__project", "channel").order_by(
+        is_test, "next_attempt_at", "pk"
+    )
 
 
 def channels_with_due_deliveries(*, at: datetime) -> QuerySet[Channel]:

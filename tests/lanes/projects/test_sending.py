@@ -232,6 +232,19 @@ def test_one_poor_notice_does_not_hold_up_the_others(mail: MailServer) -> None:
     assert poor.deliveries.get().attempts >= 1
 
 
+def test_test_of_a_failing_channel_goes_before_what_it_owes(mail: MailServer) -> None:
+    project = factories.make_project()
+    channel = make_channel(project)
+    make_notice(project)
+    mail.answers["RCPT"] = ["550 no", "550 still no"]
+    send_all(channel)
+
+    notice = channels.test_channel(channel, actor="user:ada", at=NOW)
+    send_all(channel)
+
+    assert "550 still no" in notice.deliveries.get().last_error
+
+
 def test_retry_after_is_kept() -> None:
     project = factories.make_project()
     with receiving(answer("429 Too Many Requests", "Retry-After: 1800")) as receiver:
