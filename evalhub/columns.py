@@ -40,7 +40,7 @@ def column_values(model: type[Model], columns: Columns) -> dict[str, Any]:
         try:
             values[name] = field.to_python(columns[name])
         except ValidationError as error:
-            raise ColumnError(f"{name} was {columns[name]!r}; {error.messages[0]}") from error
+            raise ColumnError(f"{name} was {columns[name]!r}: {error.messages[0]}") from error
     return values
 
 

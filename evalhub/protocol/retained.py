@@ -8,6 +8,8 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
+from evalhub.protocol.canonical import document_digest
+from evalhub.protocol.faults import DocumentError, Fault, parse_document
 from evalhub.protocol.scalars import Count, DigestText, Name, Ordinal, Record, Time
 from evalhub.protocol.segments import Category
 
@@ -63,7 +65,8 @@ class RetainedState(Record):
     """`state.json`: what the rows of a plan knew that no other object tells.
 
     Written by a sweep, so it may be some seconds older than the segments: `evidence` counts those
-    that the plan's row had seen, and whole refused ones.
+    that the plan's row had seen, and whole refused ones. Nothing else names its content, so `digest`
+    does, over all the rest.
     """
 
     schema_: Literal["evalhub.state/1"] = Field(alias="schema", default="evalhub.state/1")
@@ -72,3 +75,22 @@ class RetainedState(Record):
     columns: dict[str, JsonValue]
     attempts: list[AttemptState]
     allocations: list[RetainedAllocation]
+    digest: str = ""
+
+    def with_digest(self) -> "RetainedState":
+        """Return the same with its own digest."""
+        content = self.model_dump(mode="json", by_alias=True, exclude={"digest"})
+        return self.model_copy(update={"digest": document_digest(content)})
+
+
+def parse_state(data: bytes) -> RetainedState:
+    """Return a `state.json`.
+
+    Raises:
+        DocumentError: if it is none, or is not what it was when it was written.
+    """
+    state = parse_document(RetainedState, data)
+    wanted = state.with_digest().digest
+    if state.digest != wanted:
+        raise DocumentError([Fault("/digest", state.digest, wanted)])
+    return state

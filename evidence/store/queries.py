@@ -29,6 +29,7 @@ from evidence.store.models import (
     LONGEST_KEPT_PATH,
     Item,
     JudgeCall,
+    PlanCopy,
     Refusal,
     Run,
     Score,
@@ -358,6 +359,11 @@ def lane_environments(plan: Plan) -> list[ReportedEnvironment]:
         )
         for item in items.order_by("attempt__lane_id", "attempt__number", "pk")
     ]
+
+
+def are_being_rebuilt(plan_ids: Collection[int]) -> bool:
+    """Return whether rows of some of these plans are being made again: what is there is a part."""
+    return PlanCopy.objects.filter(plan__in=plan_ids, rebuild_counted__isnull=False).exists()
 
 
 def refusal_counts(plan: Plan) -> dict[str, int]:

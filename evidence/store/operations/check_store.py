@@ -8,60 +8,22 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import groupby
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
-from evalhub.protocol.faults import DocumentError, parse_document
-from evalhub.protocol.retained import RetainedState
+from evalhub.protocol.faults import DocumentError
+from evalhub.protocol.retained import parse_state
 from evidence.store.models import Item
 from evidence.store.operations import documents, objects
+from evidence.store.operations.findings import Finding, Grade, Scope, digest_of
 from evidence.store.operations.objects import Place, place_of
 from evidence.store.operations.vouched import Vouched, vouched_by_attempt, vouched_by_plan
 from evidence.store.storage import MOST_READERS, ObjectMissingError, object_store
 from lanes.plans.models import Attempt, Plan
-from lanes.projects.models import Project
 
-_CHUNK = 2**18
 # Enough to keep the readers busy, few enough to hold in memory.
 _AHEAD_OF_EACH_READER = 8
 _ROWS_AT_ONCE = 500
-
-
-class Grade(StrEnum):
-    """What is wrong with an object."""
-
-    DAMAGED = "damaged"
-    MISSING = "missing"
-    UNINDEXED = "unindexed"
-    """It is evidence, but the rows do not know it: `manage.py reindex` makes them."""
-    EXTRA = "extra"
-    """Nobody vouches for it, which harms nothing."""
-
-
-class Finding(NamedTuple):
-    grade: Grade
-    key: str
-    sentence: str
-    is_mended: bool = False
-
-    @property
-    def is_fault(self) -> bool:
-        """Whether something is wrong that still is."""
-        return self.grade is not Grade.EXTRA and not self.is_mended
-
-
-class Scope(NamedTuple):
-    """Which objects are looked at: those of one plan, of one project, or all."""
-
-    project: Project | None = None
-    plan: Plan | None = None
-
-    @property
-    def prefix(self) -> str:
-        if self.plan is not None:
-            return f"{objects.plan_folder(self.plan)}/"
-        return f"{self.project.name}/" if self.project is not None else ""
 
 
 @dataclass
@@ -84,7 +46,7 @@ def store_findings(scope: Scope, *, looked: Looked, mend: bool = False) -> Itera
     """
     seen: set[int] = set()
     with ThreadPoolExecutor(MOST_READERS, thread_name_prefix="check-store") as readers:
-        for folder, keys in groupby(object_store().keys(scope.prefix), key=_plan_folder):
+        for folder, keys in groupby(object_store().keys(scope.prefix), key=objects.folder_of_plan):
             plan = _plan_of(folder)
             if plan is None:
                 yield from _without_rows(folder, keys, looked)
@@ -189,7 +151,7 @@ def _read(vouched: Vouched) -> _Read:
     """Read one object to its end. Runs in a thread, and asks the database nothing."""
     try:
         with object_store().open(vouched.key) as file:
-            digest, size = _digest_of(file)
+            digest, size = digest_of(file)
     except ObjectMissingError:
         return _Read(vouched, Grade.MISSING, f"{vouched.what} is not in the object store.", 0)
     wanted = vouched.sha256
@@ -201,18 +163,10 @@ def _read(vouched: Vouched) -> _Read:
     return _Read(vouched, Grade.DAMAGED, sentence, size)
 
 
-def _digest_of(file: BinaryIO) -> tuple[str, int]:
-    digest, size = hashlib.sha256(), 0
-    while chunk := file.read(_CHUNK):
-        digest.update(chunk)
-        size += len(chunk)
-    return f"sha256:{digest.hexdigest()}", size
-
-
 def _grade_of_state(key: str, plan: Plan) -> Grade | None:
     try:
         with object_store().open(key) as file:
-            state = parse_document(RetainedState, file.read())
+            state = parse_state(file.read())
     except ObjectMissingError:
         return Grade.MISSING
     except DocumentError:
@@ -294,12 +248,6 @@ def _without_rows(folder: str, keys: Iterable[str], looked: Looked) -> Iterator[
 
 def _extra(key: str) -> Finding:
     return Finding(Grade.EXTRA, key, "It is none of evalhub's objects.")
-
-
-def _plan_folder(key: str) -> str:
-    """Return the folder of a plan in which a key lies, whatever it names there; else nothing."""
-    parts = key.split("/")
-    return "/".join(parts[:3]) if len(parts) > 3 else ""
 
 
 def _plan_of(folder: str) -> Plan | None:

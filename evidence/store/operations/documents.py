@@ -10,13 +10,14 @@ from typing import NamedTuple
 from django.db.models import Case, F, Q, When
 from pydantic import BaseModel
 
-from evalhub.protocol.faults import DocumentError, parse_document
+from evalhub.protocol.faults import DocumentError
 from evalhub.protocol.retained import (
     AttemptState,
     RetainedAllocation,
     RetainedRefusal,
     RetainedSeal,
     RetainedState,
+    parse_state,
 )
 from evidence.store.models import PlanCopy, Refusal, Seal, Segment, StorageOperation
 from evidence.store.operations import faults, objects
@@ -105,7 +106,7 @@ def store_state(plan: Plan) -> None:
         attempts=told,
         allocations=allocations,
     )
-    objects.put_document(f"{objects.plan_folder(plan)}/{objects.STATE}", state)
+    objects.put_document(f"{objects.plan_folder(plan)}/{objects.STATE}", state.with_digest())
     PlanCopy.objects.update_or_create(plan=row, defaults={"seen_version": changes_of(row)})
 
 
@@ -134,7 +135,7 @@ def _told_attempts(plan: Plan) -> set[str]:
     """Return the attempts that the state names which was stored last: their documents are there."""
     try:
         with object_store().open(f"{objects.plan_folder(plan)}/{objects.STATE}") as file:
-            state = parse_document(RetainedState, file.read())
+            state = parse_state(file.read())
     except (ObjectMissingError, DocumentError):
         return set()
     return {attempt.identity.attempt for attempt in state.attempts}

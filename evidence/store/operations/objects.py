@@ -64,6 +64,12 @@ def place_of(key: str) -> Place | None:
     return None
 
 
+def folder_of_plan(key: str) -> str:
+    """Return the folder of a plan in which a key lies, whatever it names there; else nothing."""
+    parts = key.split("/")
+    return "/".join(parts[:3]) if len(parts) > 3 else ""
+
+
 def plan_folder(plan: Plan) -> str:
     """Return the folder of a plan's objects, without a slash at its end."""
     return f"{plan.project.name}/{plan.digest}"

@@ -114,7 +114,8 @@ def evaluate(plan: Plan) -> Evaluation:
     """Return what the evidence of `plan` says now. Equal evidence gives equal records.
 
     Raises:
-        EvidenceMovedError: if evidence arrived each time that it was being read.
+        EvidenceMovedError: if evidence arrived each time that it was being read, or if only a part
+            of its rows is there.
     """
     plan = Plan.objects.select_related("project", "policy").get(pk=plan.pk)
     document = plan_queries.plan_document(plan)
@@ -192,6 +193,10 @@ def _loaded(plan: Plan, document: PlanDocument, policy: Policy) -> _Loaded:
             for arms in (candidate_arms(document), shown_arms(document))
         )
         involved = {plan.pk, *plans_of(chain.from_iterable(c for _, c in [*found, *shown]))}
+        if store.are_being_rebuilt(involved):
+            raise EvidenceMovedError(
+                "Rows of the evidence are being made again: let `manage.py reindex` come to its end."
+            )
         before = _versions(involved)
         evidence = evidence_of(involved)
         digests: dict[tuple[int, ...], Digest] = {(plan.pk,): evidence_digest([plan.pk])}

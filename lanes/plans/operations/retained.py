@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import Q
 from pydantic import JsonValue
 
 from evalhub.columns import Columns, column_values, columns_of
@@ -65,10 +64,10 @@ def restore_plan(
 
 def restore_marks(plan: Plan, columns: Columns) -> None:
     """Give a plan's row the marks that it was given later: superseded, cancelled."""
-    known = column_values(Plan, {name: columns.get(name) for name in _MARKS})
-    for name, value in known.items():
+    told = {name: columns.get(name) for name in _MARKS if getattr(plan, name) is None}
+    for name, value in column_values(Plan, told).items():
         if value is not None:
-            Plan.objects.filter(Q((f"{name}__isnull", True)), pk=plan.pk).update(**{name: value})
+            Plan.objects.filter(pk=plan.pk, **{f"{name}__isnull": True}).update(**{name: value})
 
 
 @transaction.atomic
@@ -97,19 +96,24 @@ class End(NamedTuple):
     followed_at: datetime | None
 
 
-@transaction.atomic
-def restore_end(attempt: Attempt, end: End) -> bool:
-    """Bring an attempt's row to the end that its documents tell; say whether it was behind them."""
+def is_behind(attempt: Attempt, end: End) -> bool:
+    """Return whether an attempt's row has not heard of the end that its documents tell."""
+    return _ended(attempt, end)[0] != attempt.state
+
+
+def restore_end(attempt: Attempt, end: End) -> None:
+    """Bring an attempt's row to the end that its documents tell."""
+    attempt.state, attempt.ended_at = _ended(attempt, end)
+    attempt.save(update_fields=["state", "ended_at"])
+
+
+def _ended(attempt: Attempt, end: End) -> tuple[str, datetime | None]:
     state, ended_at = attempt.state, attempt.ended_at
     if attempt.accepts_evidence and end.sealed_at is not None:
         state, ended_at = AttemptState.SEALED, end.sealed_at
     if state not in {AttemptState.SUPERSEDED, AttemptState.CANCELLED} and end.followed_at:
         state, ended_at = AttemptState.SUPERSEDED, ended_at or end.followed_at
-    if state == attempt.state:
-        return False
-    Attempt.objects.filter(pk=attempt.pk).update(state=state, ended_at=ended_at)
-    attempt.refresh_from_db(fields=["state", "ended_at"])
-    return True
+    return state, ended_at
 
 
 def lane_has_number(lane: Lane, number: int) -> bool:

@@ -12,7 +12,8 @@ from pytest_django import DjangoAssertNumQueries
 from evalhub.protocol.paths import run_folder
 from evidence.store.models import Item, Refusal, Segment
 from evidence.store.operations import documents, objects, receipts
-from evidence.store.operations.check_store import Finding, Looked, Scope, store_findings
+from evidence.store.operations.check_store import Looked, store_findings
+from evidence.store.operations.findings import Finding, Scope
 from evidence.store.operations.intake import SegmentRefusedError
 from evidence.store.storage import ObjectStore, object_store
 from lanes.plans.models import Attempt, Plan

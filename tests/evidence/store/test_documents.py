@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from evalhub.protocol.faults import parse_document
-from evalhub.protocol.retained import RetainedState
+from evalhub.protocol.retained import RetainedState, parse_state
 from evidence.store.models import PlanCopy, Refusal, Seal
 from evidence.store.operations import documents, objects
 from evidence.store.operations.intake import SegmentRefusedError
@@ -28,7 +27,7 @@ def stored(key: str) -> Any:
 
 def state_of(plan: Plan) -> RetainedState:
     with object_store().open(f"{objects.plan_folder(plan)}/state.json") as file:
-        return parse_document(RetainedState, file.read())
+        return parse_state(file.read())
 
 
 def make_refused_segment(attempt: Attempt) -> Refusal:
@@ -63,7 +62,7 @@ def test_sweep_writes_the_reason_and_the_seal_that_a_crash_left_out() -> None:
     for key in keys:
         object_store().delete(key)
 
-    sweep_documents.delay()  # type: ignore[attr-defined]
+    sweep_documents.delay()
 
     assert [stored(key) for key in keys] == before
     refusal.refresh_from_db()
@@ -115,8 +114,10 @@ def test_sweep_writes_the_state_anew_exactly_when_a_plan_has_changed() -> None:
     lifecycle.mark_concluded(plan, inputs_version=Plan.objects.get().inputs_version, at=NOW)
     assert documents.sweep_documents(at=NOW) == 1
     assert state_of(plan).columns["state"] == "CONCLUDED"
-    Plan.objects.update(superseded_at=NOW)
-    assert documents.sweep_documents(at=NOW) == 1
+    make_plan(plan.project, source={"head_sha": "d" * 40})
+    # The one that it superseded, and itself.
+    assert documents.sweep_documents(at=NOW) == 2
+    assert state_of(plan).columns["superseded_at"] is not None
     assert state_of(plan).columns["superseded_at"] == "2026-11-29T12:00:00Z"
     assert documents.sweep_documents(at=NOW) == 0
 

@@ -8,7 +8,8 @@ from collections import Counter
 from django.core.management.base import BaseCommand, CommandError
 
 from evalhub.web.errors import DomainError
-from evidence.store.operations.check_store import Finding, Grade, Looked, Scope, store_findings
+from evidence.store.operations.check_store import Looked, store_findings
+from evidence.store.operations.findings import Finding, Grade, Scope
 from lanes.plans import queries as plans_queries
 from lanes.projects.queries import projects
 
@@ -68,11 +69,7 @@ class Command(BaseCommand):
 
 
 def _line(finding: Finding, *, is_json: bool) -> str:
-    if is_json:
-        return json.dumps({**finding._asdict(), "grade": finding.grade.value})
-    # Whoever may write to the bucket chooses names; a terminal is to show them, not to obey them.
-    key = finding.key if finding.key.isprintable() else ascii(finding.key)
-    return f"{finding.grade.value}: {key}: {finding.sentence}"
+    return finding.as_json() if is_json else str(finding)
 
 
 def _summary(looked: Looked, told: Counter[Grade], *, is_json: bool, has_fault: bool) -> str:
