@@ -34,6 +34,7 @@ _LEAST_FREE_PORT = 1024
 _SEND_WITHOUT_ESCAPE = re.compile(r"[!-\[\]-~]+")
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
+_BRACKETED = re.compile(r"\[[0-9A-Fa-f:.]+\](?::[0-9]*)?")
 # Resolvers read 2130706433, 0x7f.1 and 0177.1 as addresses; nobody writes one so with good intent.
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
 
@@ -203,7 +204,7 @@ def _split(url: str) -> tuple[SplitResult, int | None]:
 def _checked_host(split: SplitResult) -> str:
     host = _without_final_dot(split.hostname or "")
     if split.netloc.startswith("["):
-        if _literal(host) is None:
+        if not _BRACKETED.fullmatch(split.netloc) or _literal(host) is None:
             raise UnfitTargetError(f"The URL's address {host[:60]!r} is not an IPv6 address.")
         return host
     if not _HOST.fullmatch(host):

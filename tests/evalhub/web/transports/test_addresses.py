@@ -115,6 +115,7 @@ def test_public_addresses_are_told(address: str) -> None:
         ("https://[fe80::1%eth0]/", "not an IPv6 address"),
         ("https://[::1/", "cannot be read"),
         ("https://[v1.a]/", "not an IPv6 address"),
+        ("https://[2606:4700::1]hub.test/", "not an IPv6 address"),
         ("https://hub..test/", "is not a host name"),
         ("https://-hub.test/", "is not a host name"),
         ("https://hub.test\\@127.0.0.1/", "characters of ASCII"),
