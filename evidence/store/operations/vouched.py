@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from evalhub.protocol.faults import DocumentError, parse_document
+from evalhub.protocol.retained import RetainedAttempt
 from evidence.store.models import Refusal, Seal, Segment
 from evidence.store.operations import documents, objects
 from lanes.plans.models import Attempt, Plan
@@ -23,6 +25,8 @@ class Vouched:
     sha256: str | None = None
     written: Callable[[], bytes] | None = None
     """Returns the bytes from rows, where rows hold them all: such an object can be written again."""
+    is_like: Callable[[bytes], bool] | None = None
+    """Says whether bytes are right that may be others than `written` returns; asked instead."""
     segment_id: int | None = None
 
 
@@ -61,6 +65,7 @@ def vouched_by_attempt(attempt: Attempt) -> Iterator[Vouched]:
         what=f"The document of attempt {attempt.key}",
         is_required=has_evidence,
         written=partial(objects.document_bytes, objects.attempt_document(attempt)),
+        is_like=partial(_tells_of, attempt),
     )
     seal = Seal.objects.filter(attempt=attempt).first()
     if seal is not None:
@@ -102,6 +107,17 @@ def _refused_segments(attempt: Attempt) -> Iterator[Vouched]:
             is_required=row.stored_at is not None,
             written=partial(objects.document_bytes, documents.refusal_document(row)),
         )
+
+
+def _tells_of(attempt: Attempt, data: bytes) -> bool:
+    try:
+        told = parse_document(RetainedAttempt, data)
+    except DocumentError:
+        return False
+    # A server whose clock was set back has moved the row's time, not the object's.
+    was_moved = told.opened_at > attempt.opened_at
+    now = told.model_copy(update={"opened_at": attempt.opened_at}) if was_moved else told
+    return now == objects.attempt_document(attempt)
 
 
 def _plan_bytes(plan: Plan) -> bytes:

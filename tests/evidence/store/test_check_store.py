@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -248,6 +249,19 @@ def test_what_a_sweep_is_about_to_write_is_not_missed() -> None:
     object_store().delete(objects.receipt_key(segment.object_key))
 
     assert found() == []
+
+
+def test_attempt_that_was_opened_before_the_clock_was_set_back_is_no_damage() -> None:
+    attempt = make_store()
+    earlier = attempt.opened_at - timedelta(hours=1)
+
+    Attempt.objects.update(opened_at=earlier)
+    assert found() == []
+
+    Attempt.objects.update(
+        opened_at=attempt.opened_at + timedelta(hours=1), last_heard_at=NOW + timedelta(hours=2)
+    )
+    assert told(found()) == [("damaged", key_of("attempt", attempt))]
 
 
 def test_plan_and_project_narrow_the_look() -> None:
