@@ -49,11 +49,21 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep tests that share a fixture of their module in one process, for `--dist loadgroup`."""
+    """Keep tests that share something in one process, for `--dist loadgroup`: it is made once."""
     if isinstance(item, pytest.Function) and item.get_closest_marker("xdist_group") is None:
-        definitions = item._fixtureinfo.name2fixturedefs.values()
-        if any(one.scope == "module" for several in definitions for one in several):
-            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+        shared = _shared_by(item)
+        if shared:
+            item.add_marker(pytest.mark.xdist_group(min(shared, key=len)))
+
+
+def _shared_by(item: pytest.Function) -> set[str]:
+    """Return the module or folder within which this test shares fixtures with others."""
+    definitions = item._fixtureinfo.name2fixturedefs.values()
+    fixtures = [fixture for several in definitions for fixture in several]
+    modules = {item.nodeid.partition("::")[0] for one in fixtures if one.scope == "module"}
+    # What all tests can have is no reason to keep them together.
+    folders = {one.baseid for one in fixtures if one.scope == "session"} - {"", "tests"}
+    return modules | folders
 
 
 @pytest.hookimpl(trylast=True)

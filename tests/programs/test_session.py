@@ -30,4 +30,4 @@ def test_fixture_of_a_module_keeps_its_tests_together(request: pytest.FixtureReq
     mark = request.node.get_closest_marker("xdist_group")
 
     assert mark is not None
-    assert mark.args == (__name__,)
+    assert mark.args == ("tests/programs/test_session.py",)
