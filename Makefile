@@ -69,6 +69,11 @@ test: chromium ## run all tests, those that use a database on SQLite and Postgre
 	$(ALL_TESTS)
 	EVALHUB_TEST_DATABASE=postgres $(ALL_TESTS) --only-database
 
+.PHONY: bench-growth
+bench-growth: $(VENV)/dev.stamp ## measure with 10,000 and with RUNS=1000000 runs stored (ROUNDS=20, DATA=data/growth)
+	@$(BIN)/python -m tests.bench.growth --runs $(or $(RUNS),1000000) --rounds $(or $(ROUNDS),20) \
+		--data $(if $(filter command line environment,$(origin DATA)),$(DATA),data/growth)
+
 .PHONY: known-answers
 known-answers: $(VENV)/server.stamp ## check the statistics against a file of known answers (FILE=)
 	@$(BIN)/python -m evalhub.stats.known_answers $(FILE)

@@ -106,6 +106,9 @@ class WrittenPlan:
     def _add_plan(self) -> int:
         case, facts = self._case, self._place.facts
         is_concluded = case.state == PlanState.CONCLUDED
+        concluded = self.inputs_version if is_concluded else 0
+        superseded_at = case.superseded_at and moment(case.superseded_at)
+        cancelled_at = moment(case.at + TOOK / 2) if case.is_cancelled else None
         runs = case.shape.run_count
         named: Json = {"suite": case.shape.suite, "head_sha": case.head_sha, "runs": runs}
         self.audit("plan.register", self.digest, named, at=case.at)
@@ -114,11 +117,10 @@ class WrittenPlan:
             *(case.shape.suite, facts.suite_digest, case.event, case.ref, case.pull_request),
             *(case.head_sha, case.tested_sha, case.base_sha, facts.workflow_run_id, runs),
             *(case.pull_request is None, str(case.state), 1, self.inputs_version),
-            *(self.inputs_version if is_concluded else 0, BY_CI, moment(case.at)),
+            *(concluded, BY_CI, moment(case.at)),
             moment(case.at + timedelta(minutes=DEADLINE_MINUTES)),
-            case.superseded_at and moment(case.superseded_at),
-            moment(case.at + TOOK / 2) if case.is_cancelled else None,
-            moment(case.at + TOOK) if is_concluded else None,
+            *(superseded_at, superseded_at, cancelled_at, cancelled_at),
+            *(moment(case.at + TOOK) if is_concluded else None, self.inputs_version + concluded),
         )
 
     def _add_copy(self) -> None:

@@ -21,7 +21,8 @@ class Rows:
             "project_id policy_id digest document kind suite_name suite_digest event ref"
             " pull_request head_sha tested_sha base_sha workflow_run_id run_count is_verified state"
             " generation inputs_version concluded_version registered_by registered_at deadline_at"
-            " superseded_at cancelled_at concluded_at",
+            " superseded_at copied_superseded_at cancelled_at copied_cancelled_at concluded_at"
+            " copied_version",
         )
         self.lanes = Table(Lane, "plan_id name kind run_count is_required")
         self.attempts = Table(

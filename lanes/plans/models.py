@@ -55,6 +55,14 @@ class PlanState(models.TextChoices):
     CONCLUDED = "CONCLUDED"
 
 
+IS_AHEAD_OF_COPY = (
+    Q(copied_version__lt=F("inputs_version") + F("concluded_version"))
+    | Q(superseded_at__isnull=False, copied_superseded_at__isnull=True)
+    | Q(cancelled_at__isnull=False, copied_cancelled_at__isnull=True)
+)
+"""Selects the plans whose rows know more than their objects tell."""
+
+
 class Plan(models.Model):
     """A registered plan. The document is kept as its canonical text; columns are copies to find it by.
 
@@ -97,6 +105,13 @@ class Plan(models.Model):
         db_default=0,
         help_text="The concluded_version that `conclusion` is of; behind where another release concluded.",
     )
+    copied_version = models.PositiveBigIntegerField(
+        default=0,
+        db_default=0,
+        help_text="inputs_version + concluded_version that the plan's objects tell of.",
+    )
+    copied_superseded_at = models.DateTimeField(null=True, help_text="As the objects tell it.")
+    copied_cancelled_at = models.DateTimeField(null=True, help_text="As the objects tell it.")
     registered_by = models.CharField(max_length=200)
     registered_at = models.DateTimeField()
     deadline_at = models.DateTimeField()
@@ -135,6 +150,9 @@ class Plan(models.Model):
                 name="plan_of_older_conclusion",
                 fields=["concluded_version"],
                 condition=Q(conclusion_version__lt=F("concluded_version")),
+            ),
+            models.Index(
+                name="plan_behind_its_copy", fields=["registered_at"], condition=IS_AHEAD_OF_COPY
             ),
             models.Index(name="plan_of_workflow_run", fields=["workflow_run_id"]),
             models.Index(

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db.models import Case, F, Q, When
 from pydantic import BaseModel
 
 from evalhub.protocol.faults import DocumentError
@@ -23,7 +22,7 @@ from evidence.store.models import PlanCopy, Refusal, Seal, Segment, StorageOpera
 from evidence.store.operations import faults, objects
 from evidence.store.storage import ObjectMissingError, StorageUnavailableError, object_store
 from lanes.budget.operations import retained as budget_retained
-from lanes.plans.models import Attempt, Plan
+from lanes.plans.models import IS_AHEAD_OF_COPY, Attempt, Plan
 from lanes.plans.operations import retained as plans_retained
 
 _AT_ONCE = 500
@@ -99,6 +98,13 @@ def store_state(plan: Plan) -> None:
     ]
     # Last: a version that it names has seen at least what was counted before.
     row = Plan.objects.get(pk=plan.pk)
+    copied = {
+        "copied_version": row.inputs_version + row.concluded_version,
+        "copied_superseded_at": row.superseded_at,
+        "copied_cancelled_at": row.cancelled_at,
+    }
+    for name, value in copied.items():
+        setattr(row, name, value)
     state = RetainedState(
         plan=plan.digest,
         evidence=evidence,
@@ -108,21 +114,13 @@ def store_state(plan: Plan) -> None:
     )
     objects.put_document(f"{objects.plan_folder(plan)}/{objects.STATE}", state.with_digest())
     PlanCopy.objects.update_or_create(plan=row, defaults={"seen_version": changes_of(row)})
+    Plan.objects.filter(pk=row.pk).update(**copied)
 
 
 def changes_of(plan: Plan) -> int:
     """Return a number that rises with each change of a plan's row that its copy is to tell."""
     marks = (plan.superseded_at, plan.cancelled_at)
     return plan.inputs_version + plan.concluded_version + sum(mark is not None for mark in marks)
-
-
-_CHANGES = (
-    F("inputs_version")
-    + F("concluded_version")
-    + Case(When(superseded_at__isnull=False, then=1), default=0)
-    + Case(When(cancelled_at__isnull=False, then=1), default=0)
-)
-"""`changes_of` as the database counts it."""
 
 
 def evidence_count(plan: Plan) -> int:
@@ -188,11 +186,9 @@ def _write_absent(model: type[Seal | Refusal], due: Iterable[_Due], *, at: datet
 
 
 def _sweep_plans() -> int:
-    behind = Plan.objects.filter(
-        Q(copy__isnull=True)
-        | Q(copy__rebuild_counted__isnull=True, copy__seen_version__lt=_CHANGES)
-    )
-    plans = list(behind.select_related("project", "policy").order_by("pk")[:_PLANS_AT_ONCE])
+    behind = Plan.objects.filter(IS_AHEAD_OF_COPY).exclude(copy__rebuild_counted__isnull=False)
+    oldest_first = behind.select_related("project", "policy").order_by("registered_at", "pk")
+    plans = list(oldest_first[:_PLANS_AT_ONCE])
     for plan in plans:
         store_state(plan)
     return len(plans)

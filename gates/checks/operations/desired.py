@@ -57,7 +57,8 @@ def _speaking_plans(plan: Plan) -> list[Plan]:
         head_sha=plan.head_sha,
     )
     rows = allowed.select_related("project", "policy").defer("document", "policy__document")
-    return list(rows.order_by("registered_at", "pk"))
+    # Sorted here: for an order SQLite would read an index of times, with every plan of the suite.
+    return sorted(rows, key=lambda row: (row.registered_at, row.pk))
 
 
 def _locked_row(plan: Plan, *, at: datetime) -> Check:

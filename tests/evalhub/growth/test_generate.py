@@ -91,6 +91,7 @@ def test_segments_hold_what_intake_would_find_in_them() -> None:
                 tested_sha=plan.tested_sha,
                 opened_at=attempt.opened_at,
                 received_at=segment.received_at,
+                clock_shown_at=segment.received_at,
                 owners=store.plan_facts(plan).owners,
             ),
             seq=segment.seq,
