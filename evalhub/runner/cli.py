@@ -38,6 +38,7 @@ COMMANDS = {
     "plans": Command("plans", "list plans"),
     "runs": Command("runs", "list the runs of a plan"),
     "transcript": Command("transcript", "show the transcript of a run"),
+    "export": Command("export", "keep a plan as one archive, or its runs for training"),
     "baseline": Command("baseline", "adopt a plan as baseline, or list baselines"),
     "schedule": Command("schedule", "say when a nightly is due, so that an absent one is told of"),
     "pool": Command("pool", "create or change a judge budget"),

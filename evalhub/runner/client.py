@@ -5,7 +5,7 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, BinaryIO, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -163,6 +163,25 @@ class Store:
             timeout=httpx.Timeout(wait_seconds + _POLL_SLACK_SECONDS, connect=10),
         )
         return Answered(answer.status_code, self._json(answer))
+
+    def download(self, digest: str, *, form: str, into: BinaryIO) -> int:
+        """Write the export of a plan into a file, piece by piece; return how many bytes it has."""
+        path, size = f"/plans/{_digest(digest)}/export", 0
+        try:
+            with self._client.stream(
+                "GET", path, params={"form": form}, timeout=_UPLOAD_TIMEOUT
+            ) as answer:
+                if answer.status_code >= HTTPStatus.BAD_REQUEST:
+                    answer.read()
+                    raise _refusal(answer, self.url)
+                for piece in answer.iter_bytes():
+                    size += into.write(piece)
+        except httpx.HTTPError as error:
+            raise StoreUnreachableError(
+                f"The store at {self.url} broke off after {size} bytes"
+                f" ({str(error) or type(error).__name__}); try the same again."
+            ) from None
+        return size
 
     # Attempts
 

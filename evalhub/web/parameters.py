@@ -1,5 +1,7 @@
 """Query parameters of pages and endpoints, each refused in one sentence when it is not what it should be."""
 
+from collections.abc import Sequence
+
 from django.http import HttpRequest
 
 from evalhub.web.errors import DomainError
@@ -34,6 +36,20 @@ def number_or(request: HttpRequest, name: str, default: int, *, most: int = _LAR
     """Return the parameter `name` as `whole_number` does, where there always is a number."""
     found = whole_number(request, name, default=default, most=most)
     return default if found is None else found
+
+
+def one_of(request: HttpRequest, name: str, default: str, *, among: Sequence[str]) -> str:
+    """Return the parameter `name`, one of a few words; `default` where it is absent.
+
+    Raises:
+        BadParameterError: if it is anything else.
+    """
+    text = request.GET.get(name, "") or default
+    if text not in among:
+        raise BadParameterError(
+            f"The parameter {name!r} was {text[:40]!r}; it takes {' or '.join(among)}."
+        )
+    return text
 
 
 def query_with(request: HttpRequest, **changes: int | str | None) -> str:

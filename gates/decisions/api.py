@@ -1,17 +1,26 @@
-"""The conclusion over HTTP, with a long poll for who waits for it."""
+"""The conclusion over HTTP, with a long poll for who waits for it; a whole plan as one archive."""
 
 import time
+from collections.abc import Iterator
 
+from django.http import StreamingHttpResponse
+from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from evalhub.web.downloads import streamed_attachment
 from evalhub.web.errors import DomainError
+from evalhub.web.parameters import one_of
+from evidence.store.models import StorageOperation
+from evidence.store.operations import faults
 from gates.decisions import queries
+from gates.decisions.operations import export
 from gates.decisions.queries import Decision
 from lanes.plans import queries as plan_queries
 from lanes.projects.authentication import require_scope
 from lanes.projects.models import Scope
+from lanes.projects.queries import actors
 
 LONGEST_WAIT_SECONDS = 60
 # The row is the fact: it is looked at, without a transaction that would hold anybody up.
@@ -38,6 +47,34 @@ class ConclusionEndpoint(APIView):
         if decision.conclusion is not None:
             return Response(decision.conclusion.content)
         return Response(_undecided(digest, decision), status=202)
+
+
+class ExportEndpoint(APIView):
+    """`GET /plans/<digest>/export?form=archive|trajectories`: everything of a plan, for a maintainer."""
+
+    @faults.noted(StorageOperation.READ, clock=timezone.now)
+    def get(self, request: Request, digest: str) -> StreamingHttpResponse:
+        plan = plan_queries.plan_with_digest(digest)
+        require_scope(request, Scope.PROJECT_ADMIN, project=plan.project)
+        form = one_of(request, "form", "archive", among=("archive", "trajectories"))
+        actor, at = actors.actor_of(request), timezone.now()
+        name = f"evalhub-{digest.removeprefix('sha256:')[:12]}"
+        if form == "archive":
+            return streamed_attachment(
+                _noted(export.export_archive(plan, actor=actor, at=at)),
+                name=f"{name}.zip",
+                content_type="application/zip",
+            )
+        return streamed_attachment(
+            _noted(export.export_trajectories(plan, actor=actor, at=at)),
+            name=f"{name}.jsonl",
+            content_type="application/x-ndjson",
+        )
+
+
+def _noted(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    with faults.noted(StorageOperation.READ, clock=timezone.now):
+        yield from pieces
 
 
 def _undecided(digest: str, decision: Decision) -> dict[str, object]:
