@@ -50,7 +50,7 @@ class Image(NamedTuple):
 
 def built_image(stages: list[Stage], root: Path) -> Image:
     """Lay out what the stages copy into `/srv`, and the virtual environment of this machine."""
-    builder, server = stages[0], stages[-1]
+    builder, server = stages[-2], stages[-1]
     root.chmod(0o755)
     for place in ("opt/venv", "proc", "dev", "tmp", "run/secrets", "var/lib", "etc"):
         (root / place).mkdir(parents=True)

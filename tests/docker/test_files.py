@@ -72,10 +72,12 @@ def test_last_stage_is_a_small_one_without_root(found: list[Stage]) -> None:
     last = found[-1]
 
     assert len(found) > 1
-    assert {stage.base for stage in found} == {last.base}
+    assert [stage.base for stage in found if stage.name == "environment"] == [last.base]
+    debian = last.base.rpartition("-")[2]
+    assert all(stage.base.endswith(f"-{debian}") for stage in found)
     assert re.fullmatch(r"python:\d+\.\d+-slim-\w+", last.base)
     assert re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", last.last("USER").arguments)
-    assert all("--from=environment" in copy.arguments for copy in last.all("COPY"))
+    assert {copy.flags["from"] for copy in last.all("COPY")} <= {"environment", "postgres"}
     assert f'image.version="{VERSION}"' in last.last("LABEL").arguments
     (check,) = last.all("HEALTHCHECK")
     assert 'CMD ["python", ' in check.arguments
@@ -85,6 +87,15 @@ def test_python_of_the_images_is_one_that_is_tested() -> None:
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
 
     assert SERVER.base.startswith(f"python:{wanted.removeprefix('>=')}-")
+
+
+def test_dumps_are_made_by_the_version_of_the_server() -> None:
+    (postgres,) = [stage for stage in DOCKERFILES["Dockerfile"] if stage.name == "postgres"]
+
+    assert postgres.base.startswith(SERVICES["postgres"]["image"] + "-")
+    target = SERVER.all("COPY")[0].operands[-1]
+    assert SERVER.environment["EVALHUB_POSTGRES_BIN"] == target
+    assert f"exec {target}/bin/" in postgres.last("RUN").arguments
 
 
 def test_compose_builds_and_runs_what_the_images_say() -> None:
@@ -149,7 +160,7 @@ def test_only_the_proxy_is_reached_from_outside() -> None:
 
     assert {name for name, ports in open_ports.items() if ports} == {"proxy"}
     assert DOCUMENT["networks"]["back"] == {"internal": True}
-    for name in ("postgres", "redis", "s3", "migrate"):
+    for name in ("postgres", "redis", "s3", "migrate", "backup"):
         assert SERVICES[name]["networks"] == ["back"]
 
 
@@ -218,8 +229,14 @@ def of_kind(kind: str) -> dict[str, Json]:
 
 
 def pod(name: str) -> Json:
-    workload = of_kind("Job")["migrate-" + VERSION.replace(".", "-")] if name == "migrate" else None
-    found: Json = (workload or of_kind("Deployment")[name])["spec"]["template"]["spec"]
+    match name:
+        case "migrate":
+            spec = of_kind("Job")["migrate-" + VERSION.replace(".", "-")]["spec"]
+        case "backup":
+            spec = of_kind("CronJob")["backup"]["spec"]["jobTemplate"]["spec"]
+        case _:
+            spec = of_kind("Deployment")[name]["spec"]
+    found: Json = spec["template"]["spec"]
     return found
 
 
@@ -228,13 +245,17 @@ def first(name: str) -> Json:
     return container
 
 
-@pytest.mark.parametrize("program", [*PROGRAMS, "migrate"])
+every_pod = pytest.mark.parametrize("program", [*PROGRAMS, "migrate", "backup"])
+
+
+@every_pod
 def test_pods_run_what_compose_runs(program: str) -> None:
     assert first(program)["command"] == SERVICES[program]["command"]
     tmpfs = {entry.split(":")[0] for entry in SERVICES[program]["tmpfs"]}
     mounted = {mount["mountPath"] for mount in first(program)["volumeMounts"]}
-    assert mounted == tmpfs | {"/run/secrets"}
-    if program != "migrate":
+    volumes = {volume.split(":")[1] for volume in SERVICES[program].get("volumes", ())}
+    assert mounted == tmpfs | volumes | {"/run/secrets"}
+    if program in PROGRAMS:
         granted = pod(program)["terminationGracePeriodSeconds"]
         assert granted >= duration(SERVICES[program]["stop_grace_period"]).total_seconds()
 
@@ -249,7 +270,7 @@ def test_pods_are_told_what_compose_tells() -> None:
     }
 
 
-@pytest.mark.parametrize("program", [*PROGRAMS, "migrate"])
+@every_pod
 def test_pods_are_locked_in(program: str) -> None:
     spec = pod(program)
     uid = int(SERVER.last("USER").arguments.split(":")[0])
