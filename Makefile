@@ -8,7 +8,7 @@ PORT ?= 8123
 DATA ?= data/demo
 # One more than there are processors: tests that wait for real programs leave theirs idle.
 JOBS ?= $(shell expr $$(nproc) + 1)
-ALL_TESTS := $(BIN)/pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+ALL_TESTS := $(BIN)/pytest -n $(JOBS)
 
 .PHONY: help
 help: ## list the targets

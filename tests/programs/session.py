@@ -1,4 +1,4 @@
-"""A pytest plugin: which database serves the session, which tests use one, what runs first.
+"""A pytest plugin: which database serves the session, which tests use one, what runs when and where.
 
 With EVALHUB_TEST_DATABASE=postgres one PostgreSQL serves the whole session. It keeps nothing, and ends
 with the session, even when pytest is killed. `tests/settings.py` chose the folder of its socket.
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.programs import versions
 from tests.programs.postgres import PostgresServer
@@ -17,6 +18,8 @@ SERVER = pytest.StashKey[PostgresServer]()
 _DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "live_server"}
 # Long ones first, so that no process is left with one at the end.
 _ORDER = ("journey", "browser", "slow")
+# Folders whose tests share programs that are expensive to start.
+_TOGETHER = ("tests/faults/", "tests/browser/")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,6 +28,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run only the tests that use the database of this session",
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
+    """Give a module's tests to one process of `-n`, so that what they share is made once."""
+    config.option.loadscopereorder = False  # The order is `pytest_collection_modifyitems`'.
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = _scope
+    return scheduler
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,24 +60,6 @@ def pytest_report_header() -> list[str]:
     return versions.report()
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep tests that share something in one process, for `--dist loadgroup`: it is made once."""
-    if isinstance(item, pytest.Function) and item.get_closest_marker("xdist_group") is None:
-        shared = _shared_by(item)
-        if shared:
-            item.add_marker(pytest.mark.xdist_group(min(shared, key=len)))
-
-
-def _shared_by(item: pytest.Function) -> set[str]:
-    """Return the module or folder within which this test shares fixtures with others."""
-    definitions = item._fixtureinfo.name2fixturedefs.values()
-    fixtures = [fixture for several in definitions for fixture in several]
-    modules = {item.nodeid.partition("::")[0] for one in fixtures if one.scope == "module"}
-    # What all tests can have is no reason to keep them together.
-    folders = {one.baseid for one in fixtures if one.scope == "session"} - {"", "tests"}
-    return modules | folders
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--only-database"):
@@ -78,6 +72,11 @@ def uses_database(item: pytest.Item) -> bool:
     """Say whether a test uses the session's database: pytest-django refuses it to all others."""
     fixtures = _DATABASE_FIXTURES.intersection(getattr(item, "fixturenames", ()))
     return bool(fixtures) or item.get_closest_marker("django_db") is not None
+
+
+def _scope(nodeid: str) -> str:
+    folder = next((one for one in _TOGETHER if nodeid.startswith(one)), None)
+    return folder or nodeid.partition("::")[0]
 
 
 def _place(item: pytest.Item) -> int:

@@ -23,8 +23,7 @@ from tests.evidence.factories import make_run, make_segment, send_segment
 from tests.lanes.factories import make_attempt
 from tests.programs.s3 import S3Server
 
-# In one process: half of them ask for the server only when they run.
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tests/evidence/store/test_storage.py")]
+pytestmark = pytest.mark.slow
 
 KEY = "acme/agent/sha256:00/ordinary-1/att_1/1-ab.zip"
 
