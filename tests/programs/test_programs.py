@@ -13,7 +13,6 @@ from redis import Redis
 
 from evalhub.supervisor.programs import Program
 from evidence.store.storage import S3Store
-from tests.programs.evalhub import Evalhub
 from tests.programs.postgres import PostgresServer
 from tests.programs.processes import descendants, survivors, wait_for
 from tests.programs.redis import RedisServer
@@ -152,23 +151,3 @@ def test_killed_test_process_leaves_no_server(tmp_path: Path) -> None:
     assert {"redis-server", "postgres"} <= {Path(p.command.split()[0]).name for p in family}
     assert wait_for(lambda: survivors(family) == [], 20), survivors(family)
     assert cluster.name.startswith("evalhub-postgres-")
-
-
-@pytest.mark.journey
-def test_evalhubs_processes_run_apart(tmp_path: Path) -> None:
-    with (
-        RedisServer(tmp_path / "redis") as redis,
-        PostgresServer(tmp_path / "postgres") as postgres,
-    ):
-        evalhub = Evalhub(tmp_path / "evalhub", redis.environment, postgres.environment)
-        evalhub.prepare()
-        with (
-            evalhub.process("web") as web,
-            evalhub.process("worker") as worker,
-            evalhub.process("beat"),
-        ):
-            assert wait_for(lambda: "succeeded" in worker.said, 30), worker.said
-            web.restart()
-            worker.kill()
-            worker.start()
-            assert wait_for(lambda: "succeeded" in worker.said, 30), worker.said
