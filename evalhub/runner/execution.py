@@ -36,8 +36,8 @@ class Assignment:
     command: Sequence[str]
     environment: Mapping[str, str]
     deadline: float
-    clock: Callable[[], datetime]
-    """For the stamps of segments: the store's."""
+    stamp: Callable[[], datetime]
+    """Returns the time with which a segment is stamped."""
     room: Room
     on_cut: Callable[[], None]
     report: Callable[[str], None]
@@ -203,8 +203,8 @@ class Execution:
 
     def _cut_members(self, found: Harvest) -> None:
         work = self._assignment
-        work.spool.cut("record", found.record, at=work.clock())
-        work.spool.cut("bulk", found.bulk, at=work.clock())
+        work.spool.cut("record", found.record, at=work.stamp())
+        work.spool.cut("bulk", found.bulk, at=work.stamp())
         work.on_cut()
 
 

@@ -204,7 +204,7 @@ class _Attempt:
             command=self._request.command,
             environment=self._agent_environment(simulator),
             deadline=self._deadline,
-            clock=self._session.now,
+            stamp=self._session.stamp,
             room=self._room,
             on_cut=self._delivery.wake,
             report=self._report,
@@ -292,11 +292,11 @@ class _Attempt:
 
     def _cut_record(self, kind: ItemKind, document: Mapping[str, Any]) -> None:
         member = Member(format_path(ItemPath(kind)), json.dumps(document).encode())
-        self.spool.cut("record", [member], at=self._session.now())
+        self.spool.cut("record", [member], at=self._session.stamp())
         self._delivery.wake()
 
     def _flush_log(self) -> None:
-        if self.spool.cut("bulk", self._log.members(), at=self._session.now()):
+        if self.spool.cut("bulk", self._log.members(), at=self._session.stamp()):
             self._delivery.wake()
 
     # How far it is
@@ -330,7 +330,7 @@ def _new_spool(store: Store, request: LaneRequest, opened: OpenedAttempt) -> Spo
         lane=request.lane.name,
         attempt=opened.attempt,
         store=store.url,
-        opened_at=clock.now(),
+        opened_at=store.clock.now(),
         segment_bytes=opened.limits.segment_bytes,
     )
     folder = request.spool / opened.attempt

@@ -77,7 +77,7 @@ def preflight(checks: Sequence[Check], *, clock: Callable[[], datetime]) -> Pref
 
 def clock_check(store_date: str | None, *, at: datetime) -> Checked:
     """Compare this machine's clock with the store's, as its answer gave it."""
-    fix = "Set this machine's clock (NTP); evidence that looks older than its attempt is refused."
+    fix = "Look at the clocks of this machine and of the store, and set the wrong one (NTP)."
     expected = f"within {_CLOCK_SECONDS} s of the store"
     if store_date is None:
         return Checked("clock", expected, "the store gave no time", fix)

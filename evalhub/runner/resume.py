@@ -50,12 +50,14 @@ def push_spool(
         stop = Stop()
         stack.enter_context(stop.on_signals())
         session = patient(
-            lambda: AttemptSession.resumed(store, spool.state.attempt),
+            lambda: AttemptSession.resumed(
+                store, spool.state.attempt, opened_at=spool.state.opened_at
+            ),
             seconds=seconds,
             report=report,
             is_over=stop.is_by_signal,
         )
-        cut_the_rest(spool, at=session.now(), report=report)
+        cut_the_rest(spool, at=session.stamp(), report=report)
         delivery = Delivery(spool, session, stop=stop, report=report)
         stack.callback(delivery.close)
         return delivery.finish(seconds=seconds, on_tick=lambda: None)

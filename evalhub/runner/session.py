@@ -29,8 +29,9 @@ class AttemptSession:
     another one (EVALHUB_TOKEN).
     """
 
-    def __init__(self, issuer: Store, attempt: str) -> None:
+    def __init__(self, issuer: Store, attempt: str, *, opened_at: datetime) -> None:
         self.attempt = attempt
+        self._opened_at = opened_at
         self._issuer = issuer
         self._lane = Store(issuer.url, None, clock=issuer.clock)
         self._guard = threading.Lock()
@@ -40,18 +41,18 @@ class AttemptSession:
     @classmethod
     def begun(cls, issuer: Store, opened: OpenedAttempt) -> "AttemptSession":
         """Return the session of an attempt that was just opened."""
-        session = cls(issuer, opened.attempt)
+        session = cls(issuer, opened.attempt, opened_at=issuer.clock.now())
         session._take(opened.lane_token, opened.expires_in)
         return session
 
     @classmethod
-    def resumed(cls, issuer: Store, attempt: str) -> "AttemptSession":
+    def resumed(cls, issuer: Store, attempt: str, *, opened_at: datetime) -> "AttemptSession":
         """Return a session of an attempt that another process opened.
 
         Raises:
             RunnerError: if the store is away or gives no token for it.
         """
-        session = cls(issuer, attempt)
+        session = cls(issuer, attempt, opened_at=opened_at)
         with ExitStack() as on_failure:
             on_failure.callback(session.close)
             session._renew(issuer)
@@ -80,9 +81,9 @@ class AttemptSession:
                 self._renew(self._issuer)
         return request(self._lane)
 
-    def now(self) -> datetime:
-        """Return the store's time, with which segments are stamped."""
-        return self._issuer.clock.now()
+    def stamp(self) -> datetime:
+        """Return the time with which a segment is stamped now."""
+        return self._issuer.clock.stamp(opened_at=self._opened_at)
 
     def close(self) -> None:
         self._lane.close()

@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 
 from evalhub.protocol.plan import Plan, PlannedLane, RunKey
-from evalhub.runner import clock
 from evalhub.runner.client import Store
 from evalhub.runner.connection import patient
 from evalhub.runner.delivery import Delivery, DeliveryReport
@@ -64,7 +63,7 @@ def push_results(
         lane=lane.name,
         attempt=opened.attempt,
         store=store.url,
-        opened_at=clock.now(),
+        opened_at=store.clock.now(),
         segment_bytes=opened.limits.segment_bytes,
     )
     folder = request.spool / opened.attempt
@@ -74,7 +73,7 @@ def push_results(
         stop = Stop()
         stack.enter_context(stop.on_signals())
         session = AttemptSession.begun(store, opened)
-        _cut(spool, keyed, at=session.now(), report=report)
+        _cut(spool, keyed, at=session.stamp(), report=report)
         delivery = Delivery(spool, session, stop=stop, report=report)
         stack.callback(delivery.close)
         finished = delivery.finish(seconds=request.seconds, on_tick=lambda: None)

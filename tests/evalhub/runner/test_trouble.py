@@ -5,13 +5,12 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import timedelta
+from datetime import datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
 
-from evalhub.protocol.scalars import rfc3339
 from evalhub.runner import clock
 from evalhub.runner.client import Store
 from evalhub.runner.errors import DiskFullError, Exit
@@ -185,23 +184,51 @@ def test_room_is_waited_for_until_the_lanes_time_is_over(tmp_path: Path) -> None
     ]
 
 
-def test_segments_are_stamped_with_the_stores_time(store: LoopbackStore, tmp_path: Path) -> None:
-    store.clock_offset = timedelta(seconds=-200)
+@pytest.mark.parametrize("seconds", [-200, 200])
+def test_segments_are_stamped_with_the_earlier_clock(
+    store: LoopbackStore, tmp_path: Path, seconds: int
+) -> None:
+    store.clock_offset = timedelta(seconds=seconds)
 
     run(make_lane(tmp_path, "ok1"), store.url)
 
-    latest = rfc3339(clock.now() - timedelta(seconds=190))
-    assert all(header["created_at"] < latest for header in store.headers())
+    # Not before the opening, which only the store's clock tells.
+    expected = clock.now() + timedelta(seconds=seconds)
+    stamps = [from_rfc3339(header["created_at"]) for header in store.headers()]
+    assert all(abs(stamp - expected) < timedelta(seconds=60) for stamp in stamps)
 
 
-def test_the_stores_time_is_what_it_last_said_and_goes_on() -> None:
+def from_rfc3339(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("opened", "heard", "stamped"),
+    [
+        pytest.param(-HOUR, 0 * HOUR, 0 * HOUR, id="both-right"),
+        pytest.param(-HOUR, 2 * HOUR, 0 * HOUR, id="store-set-ahead"),
+        pytest.param(-HOUR, -2 * HOUR, -HOUR, id="store-set-back"),
+        pytest.param(-3 * HOUR, -2 * HOUR, -2 * HOUR, id="store-set-back-late"),
+        pytest.param(HOUR, 2 * HOUR, HOUR, id="own-clock-behind"),
+    ],
+)
+def test_stamp_is_one_that_either_clock_allows(
+    opened: timedelta, heard: timedelta, stamped: timedelta
+) -> None:
     known = StoreClock()
-    begun = clock.now()
-    assert begun <= known.now() <= clock.now()
-
-    for date in (format_datetime(begun + timedelta(hours=2), usegmt=True), None, "yesterday"):
+    now = clock.now()
+    for date in (format_datetime(now + heard, usegmt=True), None, "yesterday"):
         known.hear(date)
 
-    ahead = known.now() - begun
-    assert timedelta(hours=2, seconds=-1) <= ahead <= timedelta(hours=2, minutes=1)
-    assert known.now() > begun + ahead
+    stamp = known.stamp(opened_at=now + opened)
+
+    assert abs(stamp - (now + stamped)) < timedelta(minutes=1)
+
+
+def test_clock_of_a_store_that_said_nothing_is_this_machines() -> None:
+    begun = clock.now()
+
+    assert timedelta() <= StoreClock().now() - begun < timedelta(minutes=1)
