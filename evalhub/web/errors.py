@@ -82,7 +82,7 @@ class DatabaseFullError(DatabaseUnavailableError):
     status = 507
     code = "database-full"
     fix = "Whoever runs the server must make room; then send the same request again."
-    retry_after_seconds = 30
+    retry_after_seconds = 10
 
 
 class BodyIncompleteError(DomainError):

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, cast
 
@@ -41,7 +42,7 @@ _CHUNK = 2**20
 _SPOOLED_BYTES = 4 * 2**20
 # A bucket that answers nothing holds a thread for two tries of these, not for minutes.
 _CONNECT_SECONDS = 3
-_ANSWER_SECONDS = 10
+_ANSWER_SECONDS = 5
 _TRIES = 2
 # So many threads may read from a bucket at once, and the others wait so long for their turn: while
 # it is slow, the rest of the web server's threads stay free for what needs no objects.
@@ -65,7 +66,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 class StorageFullError(StorageUnavailableError):
     status = 507
     code = "storage-full"
-    retry_after_seconds = 30
+    retry_after_seconds = 10
     fix = "Whoever runs the server must make room; then try the same again. What has a receipt is kept."
 
 
@@ -388,6 +389,19 @@ class S3Store:
             self._turns.release()
 
 
+def _refused(error: ClientError, answer: int | None, code: str) -> str:
+    sentence = (
+        f"The object store refused with {answer}{f' ({code})' if code != str(answer) else ''}"
+    )
+    if answer != HTTPStatus.FORBIDDEN:
+        return f"{sentence}."
+    # S3 takes no request whose time is off by a quarter of an hour; the answer to a HEAD cannot say so.
+    date = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date", "unknown")
+    return (
+        f"{sentence}: the credentials are wrong, or this server's clock is (the store's: {date})."
+    )
+
+
 @contextmanager
 def _asking(key: str) -> Iterator[None]:
     """Say in our words what boto3 raises. The store's address is for the cause: not the caller's to know."""
@@ -396,11 +410,9 @@ def _asking(key: str) -> Iterator[None]:
     except ClientError as error:
         answer = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         code = error.response.get("Error", {}).get("Code", "")
-        if answer == 404 and code != "NoSuchBucket":
+        if answer == HTTPStatus.NOT_FOUND and code != "NoSuchBucket":
             raise _missing(key) from None
-        raise StorageUnavailableError(
-            f"The object store refused with {answer} ({code or 'no code'})."
-        ) from error
+        raise StorageUnavailableError(_refused(error, answer, code)) from error
     except (ConnectTimeoutError, EndpointConnectionError) as error:
         raise StorageUnavailableError("The object store cannot be reached.") from error
     except ReadTimeoutError as error:

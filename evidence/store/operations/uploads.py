@@ -35,7 +35,7 @@ class UploadDiskError(DomainError):
     status = 507
     code = "upload-disk"
     fix = "Whoever runs the server must make room; then send the same segment again."
-    retry_after_seconds = 30
+    retry_after_seconds = 10
 
 
 class SegmentTooLargeError(DomainError):

@@ -124,7 +124,7 @@ def test_disk_of_the_database_that_is_full_is_told(client: Client) -> None:
     response = client.get("/failing/full")
 
     assert b"The disk of the database is full" in response.content
-    assert response["Retry-After"] == "30"
+    assert response["Retry-After"] == "10"
 
 
 def test_locked_database_passes_and_an_absent_table_is_a_fault_of_ours(tmp_path: Path) -> None:
