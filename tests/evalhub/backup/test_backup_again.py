@@ -3,6 +3,9 @@
 import fcntl
 import hashlib
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,6 +27,9 @@ from lanes.plans.models import Attempt
 from tests.evalhub.backup.conftest import Installed, Kind
 from tests.evidence.factories import make_segment, result_bytes, run_keys, send_segment
 from tests.lanes.factories import make_attempt, make_plan
+from tests.programs.evalhub import clean_environment
+from tests.programs.processes import wait_for
+from tests.programs.server import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -168,3 +174,25 @@ def test_manifest_counts_what_is_there(installed: Installed, tmp_path: Path) -> 
     )
     assert ["evidence_store", "0001_initial"] in manifest["migrations"]
     assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_killed_backup_is_none_and_is_made_again(sqlite_tables: Path, tmp_path: Path) -> None:
+    data, folder = tmp_path / "data", tmp_path / "backup"
+    (data / "objects").mkdir(parents=True)
+    shutil.copy(sqlite_tables, data / "evalhub.sqlite3")
+    for number in range(400):
+        (data / "objects" / f"{number}.json").write_text("{}")
+    command = [sys.executable, "manage.py", "backup", str(folder)]
+    environment = {**clean_environment(), "EVALHUB_DATA": str(data)}
+
+    first = subprocess.Popen(command, cwd=ROOT, env=environment)
+    assert wait_for(lambda: len(list((folder / OBJECTS).glob("*.json"))) > 20, 60)
+    first.kill()
+    first.wait()
+
+    with pytest.raises(CommandError, match="holds no finished backup"):
+        call_command("restore", str(folder), "--check")
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    call_command("restore", str(folder), "--check")
+    assert len(list(folder.glob("database-*"))) == 1
+    assert json.loads((folder / MANIFEST).read_text())["object_count"] == 400

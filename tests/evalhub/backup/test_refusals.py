@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from evalhub.backup.manifest import MANIFEST, OBJECTS
+from evalhub.backup.manifest import (
+    MANIFEST,
+    OBJECTS,
+    BackupError,
+    Listed,
+    read_listing,
+    write_listing,
+)
 from evidence.store.storage import object_store
 from tests.evalhub.backup.conftest import Installed, Kind
 from tests.evidence.factories import make_sealed_lane
@@ -87,6 +94,31 @@ def test_damaged_object_is_refused_by_name(evidence: list[str], backup: Path) ->
 
     for sentence in (damaged, absent):
         assert f"1 objects of the backup are absent or damaged: {key}." in sentence
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"nonsense",
+        b"{}",
+        b'{"key": 5, "size_bytes": 1, "sha256": "x"}',
+        b'{"key": "../../outside", "size_bytes": 1, "sha256": "x"}',
+        b'{"key": "/etc/hostname", "size_bytes": 1, "sha256": "x"}',
+        b'{"key": "%s", "size_bytes": 1, "sha256": "x"}' % (b"a" * 5000),
+    ],
+)
+def test_list_that_leads_outside_is_refused(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "objects.ndjson"
+    sound = Listed("a/b-1.zip", 1, "sha256:0")
+    write_listing(path, [sound])
+    with path.open("ab") as file:
+        file.write(line + b"\n")
+
+    entries = read_listing(path)
+
+    assert next(entries) == sound
+    with pytest.raises(BackupError, match=r"Line 2 .* Restore another backup"):
+        next(entries)
 
 
 def test_manifest_of_another_form_is_refused(evidence: list[str], backup: Path) -> None:
