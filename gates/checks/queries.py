@@ -56,9 +56,11 @@ def lagging_plans() -> QuerySet[Plan]:
     not_shown = Q(Exists(checks.filter(status="completed"))) | Q(
         Exists(checks.filter(status="queued")), state=PlanState.RUNNING
     )
-    # What is not concluded is behind its inputs, and that has an index.
-    behind = Plan.objects.filter(may_have_check(), concluded_version__lt=F("inputs_version"))
-    unconcluded = behind.exclude(state=PlanState.CONCLUDED)
+    # What is not concluded is behind its inputs, and that has an index. The keys first: PostgreSQL
+    # cannot tell how few they are, and would prepare for many.
+    behind = Plan.objects.filter(concluded_version__lt=F("inputs_version"))
+    keys = list(behind.exclude(state=PlanState.CONCLUDED).values_list("pk", flat=True))
+    unconcluded = Plan.objects.filter(may_have_check(), pk__in=keys)
     lagging = unconcluded.filter(
         ~Exists(checks) | Exists(checks.filter(not_seen)) | (is_heard & not_shown)
     )

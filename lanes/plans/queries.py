@@ -146,9 +146,10 @@ def plans_to_conclude(*, at: datetime) -> list[Plan]:
     Finished: the newest attempt of every required lane is sealed, or the plan was closed, or its
     deadline has passed.
     """
-    plans = _plans().filter(concluded_version__lt=F("inputs_version"))
+    # Their keys first: PostgreSQL cannot tell how few they are, and would prepare for many.
+    behind = list(_behind_inputs().values_list("pk", flat=True))
     finished = Q(closed_at__isnull=False) | Q(deadline_at__lte=at) | _all_sealed()
-    return list(plans.filter(finished).order_by("deadline_at", "pk"))
+    return list(_plans().filter(finished, pk__in=behind).order_by("deadline_at", "pk"))
 
 
 def unconcluded_since(*, at: datetime) -> datetime | None:

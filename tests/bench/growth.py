@@ -99,7 +99,7 @@ class Visitor:
         """Return everything by name, in an order in which it can be done."""
         pages = {
             "home": "/",
-            **workload.lists(list(Project.objects.order_by("pk")), older=5),
+            **workload.lists(list(Project.objects.order_by("pk")), older=2),
             **workload.pages(shown.digest),
             "plan of half a year ago": f"/plans/{_plan_of_half_a_year_ago()}/",
         }
@@ -113,8 +113,8 @@ class Visitor:
             **{name: Action(partial(self._get, path)) for name, path in pages.items()},
             **{name: Action(partial(self._get, path, headers)) for name, path in endpoints.items()},
             "registration": Action(self._register),
-            "upload of 192 runs": Action(self._upload, prepare=self._deliver_the_rest),
-            "last seal and conclusion": Action(self._seal),
+            "upload of 192 runs": Action(self._send_records, prepare=self._begin),
+            "last seal and conclusion": Action(self._seal, prepare=self._send_transcripts),
             **{f"sweep: {sweep}": Action(app.tasks[sweep].delay) for sweep in SWEEPS},
         }
 
@@ -126,14 +126,16 @@ class Visitor:
         self._number += 1
         self._plan = workload.register(self._client, self._project, number=self._number)
 
-    def _deliver_the_rest(self) -> None:
+    def _begin(self) -> None:
         lane, advisory = workload.SHAPE.lanes
         workload.deliver(self._client, workload.begin(self._client, self._plan, advisory))
         self._attempt = workload.begin(self._client, self._plan, lane)
-        workload.send(self._client, self._attempt, 2)
 
-    def _upload(self) -> None:
+    def _send_records(self) -> None:
         workload.send(self._client, self._attempt, 1)
+
+    def _send_transcripts(self) -> None:
+        workload.send(self._client, self._attempt, 2)
 
     def _seal(self) -> None:
         workload.seal(self._client, self._attempt)

@@ -7,102 +7,98 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from evalhub.growth.rows import Rows
 
 _STEPS_PER_CALL = 50
-_ALIAS = re.compile(r'(?:FROM|JOIN|UPDATE) "(\w+)"(?: (\w\d+))?')
+_NAMED = re.compile(r'(?:FROM|JOIN|UPDATE) "(\w+)"(?: (\w\d+))?')
 _SCANNED = re.compile(r"SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?")
-
-
-def growing_tables() -> set[str]:
-    """Return the tables of which there are more rows the longer a store is used."""
-    return {table.name for table in Rows().tables}
+_READS = ("SELECT", "UPDATE", "DELETE")
 
 
 @dataclass
 class Work:
-    """What was done: statements, and steps of SQLite's virtual machine where that ran them."""
+    """What was done: statements, and what they cost where they ran."""
 
     statements: list[str] = field(default_factory=list)
-    steps: int = 0
+    cost: int = 0
+    """Steps of SQLite's virtual machine, or rows that PostgreSQL looked at."""
+    scans: list[str] = field(default_factory=list)
+    """How SQLite read a growing table from one end to the other; its plans know no sizes."""
 
 
 @contextmanager
 def counted() -> Iterator[Work]:
     """Count what the block has the database do."""
     work = Work()
-    driver = connection.connection
+    with CaptureQueriesContext(connection) as queries, _steps_into(work):
+        yield work
+    work.statements = [query["sql"] for query in queries.captured_queries]
+    for statement in work.statements:
+        if not statement.startswith(_READS):
+            continue
+        if connection.vendor == "sqlite":
+            work.scans += _scans(statement)
+        else:
+            work.cost += _rows_looked_at(statement)
+
+
+@contextmanager
+def _steps_into(work: Work) -> Iterator[None]:
+    if connection.vendor != "sqlite":
+        yield
+        return
 
     def note() -> int:
-        work.steps += _STEPS_PER_CALL
+        work.cost += _STEPS_PER_CALL
         return 0
 
-    with CaptureQueriesContext(connection) as queries:
-        if connection.vendor == "sqlite":
-            driver.set_progress_handler(note, _STEPS_PER_CALL)
-        try:
-            yield work
-        finally:
-            if connection.vendor == "sqlite":
-                driver.set_progress_handler(None, 0)
-    work.statements = [query["sql"] for query in queries.captured_queries]
+    connection.connection.set_progress_handler(note, _STEPS_PER_CALL)
+    try:
+        yield
+    finally:
+        connection.connection.set_progress_handler(None, 0)
 
 
-def whole_scans(statement: str) -> list[str]:
-    """Return how a statement reads a growing table from one end to the other; empty if it does not."""
-    if not statement.startswith(("SELECT", "UPDATE", "DELETE")):
-        return []
-    find = _sqlite_scans if connection.vendor == "sqlite" else _postgres_scans
-    return [f"{scan}: {statement[:300]}" for scan in find(statement)]
-
-
-def _sqlite_scans(statement: str) -> Iterator[str]:
-    names = {alias or table: table for table, alias in _ALIAS.findall(statement)}
-    partial = _partial_indexes()
-    with connection.cursor() as cursor:
-        cursor.execute("EXPLAIN QUERY PLAN " + statement.replace("%", "%%"), ())
-        for *_, detail in cursor.fetchall():
-            found = _SCANNED.match(detail)
-            if found is None:
-                continue
-            table, index = names.get(found[1], found[1]), found[2]
-            if table in growing_tables() and index not in partial:
-                yield detail
-
-
-def _partial_indexes() -> set[str]:
-    return {
+def _scans(statement: str) -> Iterator[str]:
+    names = {alias or table: table for table, alias in _NAMED.findall(statement)}
+    growing = {table.name for table in Rows().tables}
+    partial = {
         index.name
         for table in Rows().tables
         for index in table.model._meta.indexes
         if index.condition is not None
     }
-
-
-def _postgres_scans(statement: str) -> Iterator[str]:
     with connection.cursor() as cursor:
-        # So few rows are read fastest without an index; what is asked is whether one would serve.
-        cursor.execute("SET enable_seqscan = off")
-        cursor.execute("EXPLAIN (FORMAT JSON) " + statement.replace("%", "%%"), ())
-        plan: Any = cursor.fetchone()
-        cursor.execute("RESET enable_seqscan")
-    [whole] = plan[0] if isinstance(plan[0], list) else json.loads(plan[0])
-    partial = _partial_indexes()
-    for node in _nodes(whole["Plan"]):
-        kind, index = node["Node Type"], node.get("Index Name")
-        table = node.get("Relation Name")
-        if kind == "Seq Scan" and table in growing_tables():
-            yield f"{kind} on {table}"
-        if (
-            "Index" in kind
-            and "Index Cond" not in node
-            and index not in partial
-            and table in growing_tables()
-        ):
-            yield f"whole {kind} using {index}"
+        cursor.execute("EXPLAIN QUERY PLAN " + statement.replace("%", "%%"), ())
+        for *_, detail in cursor.fetchall():
+            found = _SCANNED.match(detail)
+            if found and names.get(found[1], found[1]) in growing and found[2] not in partial:
+                yield f"{detail}: {statement[:300]}"
+
+
+def _rows_looked_at(statement: str) -> int:
+    """Run a statement once more, undo what it did, and return how many rows its plan touched."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        # As with tables so large that reading one whole is the worst that there is.
+        for way in ("seqscan", "mergejoin", "hashjoin"):
+            cursor.execute(f"SET LOCAL enable_{way} = off")
+        explained = "EXPLAIN (ANALYZE, FORMAT JSON) " + statement.replace("%", "%%")
+        cursor.execute(explained, ())
+        answer: Any = cursor.fetchone()
+        transaction.set_rollback(True)
+    [whole] = answer[0] if isinstance(answer[0], list) else json.loads(answer[0])
+    return round(sum(_rows_of(node) for node in _nodes(whole["Plan"])))
+
+
+def _rows_of(node: dict[str, Any]) -> float:
+    if "Relation Name" not in node or node["Actual Loops"] == 0:
+        return 0
+    removed = ("Rows Removed by Filter", "Rows Removed by Index Recheck")
+    rows: float = node["Actual Rows"] + sum(node.get(name, 0) for name in removed)
+    return rows * node["Actual Loops"]
 
 
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
