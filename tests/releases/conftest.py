@@ -1,34 +1,30 @@
-"""A database of a test's own, which has no tables yet, in the place of the shared one."""
+"""A database without tables in the place of the shared one, of each kind: no matter what the others use."""
 
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from django.db import connection, connections
 from pytest_django import DjangoDbBlocker
 
+from tests.databases import database, postgres_on, sqlite_in
+from tests.programs.postgres import PostgresServer
 
-@pytest.fixture
-def empty_database(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Let `connection` lead to an empty database of the kind that the tests run on."""
-    settings = connections.settings["default"]
-    shared = settings["NAME"]
-    name = f"released_{secrets.token_hex(6)}"
-    is_file = connection.vendor == "sqlite"
-    with django_db_blocker.unblock():
-        connection.close()
-        if not is_file:
-            with connection._nodb_cursor() as cursor:
-                cursor.execute(f"CREATE DATABASE {name}")
-        _lead_to(str(tmp_path / name) if is_file else name)
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_database(
+    request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> Iterator[None]:
+    """Let `connection` lead to an empty database."""
+    settings = (
+        sqlite_in(tmp_path)
+        if request.param == "sqlite"
+        else postgres_on(request.getfixturevalue("postgres"))
+    )
+    with django_db_blocker.unblock(), database(settings):
         yield
-        connection.close()
-        _lead_to(shared)
-        if not is_file:
-            with connection._nodb_cursor() as cursor:
-                cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-def _lead_to(name: str) -> None:
-    connection.settings_dict["NAME"] = name
