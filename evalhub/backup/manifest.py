@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -25,6 +25,10 @@ class Listed(NamedTuple):
     key: str
     size_bytes: int
     sha256: str
+
+
+# As buckets and file systems take them.
+_LONGEST_KEY, _LONGEST_NAME = 1024, 255
 
 
 class FilePart(BaseModel):
@@ -92,9 +96,35 @@ def write_listing(path: Path, entries: Iterable[Listed]) -> None:
 
 
 def read_listing(path: Path) -> Iterator[Listed]:
-    with path.open() as lines:
-        for line in lines:
-            yield Listed(**json.loads(line))
+    """Yield the objects that the list names.
+
+    Raises:
+        BackupError: if a line names none, or one that would lie outside of the backup's objects.
+    """
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            entry = _listed(line)
+            if entry is None:
+                raise BackupError(
+                    f"Line {number} of {path} names no object that evalhub can have written. Restore"
+                    " another backup."
+                )
+            yield entry
+
+
+def _listed(line: bytes) -> Listed | None:
+    try:
+        told: dict[str, Any] = json.loads(line)
+        key, size_bytes, sha256 = told["key"], told["size_bytes"], told["sha256"]
+        parts = key.split("/")
+        # A file's name need not be text.
+        longest, length = max(len(os.fsencode(part)) for part in parts), len(os.fsencode(key))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    is_plain = not ("\\" in key or "\0" in key or {"", ".", ".."} & set(parts))
+    is_short = length <= _LONGEST_KEY and longest <= _LONGEST_NAME
+    is_told = isinstance(size_bytes, int) and isinstance(sha256, str)
+    return Listed(key, size_bytes, sha256) if is_plain and is_short and is_told else None
 
 
 def described_file(path: Path) -> FilePart:
