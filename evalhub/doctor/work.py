@@ -18,7 +18,18 @@ _ANSWER_SECONDS = 2.0
 
 def broker() -> Iterator[Finding]:
     """See whether messages reach the broker."""
-    with app.connection_for_write(connect_timeout=_ANSWER_SECONDS) as connection:
+    try:
+        opening = app.connection_for_write(connect_timeout=_ANSWER_SECONDS)
+    except (ValueError, KeyError):
+        # Not what the error says: it may quote a part of the password.
+        yield wrong(
+            "broker",
+            "CELERY_BROKER_URL is not the address of a broker.",
+            fix="Write it as redis://:password@host:port/0; percent-encode what is special in the"
+            " password.",
+        )
+        return
+    with opening as connection:
         address = without_secrets(connection.as_uri(include_password=True))
         try:
             connection.ensure_connection(max_retries=1, interval_start=0)

@@ -58,6 +58,19 @@ def test_broker_that_is_away_is_told_without_its_password() -> None:
 
 
 @pytest.mark.usefixtures("broker_url")
+@pytest.mark.parametrize(
+    "url", ["redis://:s3c/ret@127.0.0.1:9/0", "redis://:s3cret@host:port/0", "nonsense://s3cret@x"]
+)
+def test_address_that_leads_to_no_broker_is_told_without_its_password(url: str) -> None:
+    app.conf.update(broker_url=url)
+
+    finding = only(work.broker(), WRONG)
+
+    assert "CELERY_BROKER_URL" in finding.sentence
+    assert "s3c" not in str(finding)
+
+
+@pytest.mark.usefixtures("broker_url")
 def test_socket_that_is_not_there_is_told(tmp_path: Path) -> None:
     app.conf.update(broker_url=f"redis+socket://{tmp_path}/redis.sock")
 
