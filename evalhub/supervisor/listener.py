@@ -52,7 +52,7 @@ def address_of(text: str) -> Address:
 
 
 def is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and 1 <= int(text) <= 65_535
+    return text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= 65_535
 
 
 def bound_listener(address: Address, *, otherwise: str) -> socket.socket:
@@ -72,6 +72,9 @@ def bound_listener(address: Address, *, otherwise: str) -> socket.socket:
         return listener
     except OSError as error:
         reason = error.strerror if error.errno is None else os.strerror(error.errno)
+        if error.errno is not None and error.errno < 0:
+            # The resolver's numbers are below 0, and no words of the system are for them.
+            reason = "the name has no address here"
         raise UpError(
             f"Port {address.port} on {address.host} cannot be used ({reason}); {otherwise}."
         ) from error
