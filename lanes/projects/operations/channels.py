@@ -88,6 +88,8 @@ def put_channel(  # noqa: PLR0913 - a channel is said in full by whoever makes i
         raise InvalidChannelError(
             f"The channel's notices must be one or more of {', '.join(CHOSEN_KINDS)}."
         )
+    # Two who change a channel take turns, so that neither writes back what the other has replaced.
+    Project.objects.select_for_update(no_key=True).get(pk=project.pk)
     found = Channel.objects.filter(project=project, name=name).first()
     _check_room(project, found, kind)
     if target is None and found is not None:
@@ -151,6 +153,8 @@ def test_channel(channel: Channel, *, actor: str, at: datetime) -> Notice:
         raise ChannelConflictError(
             f"The channel {channel.name} is disabled.", fix="Put it into use again first."
         )
+    # Of two tests at once the second one sees the first.
+    Channel.objects.select_for_update(no_key=True).get(pk=channel.pk)
     newest = Notice.objects.filter(deliveries__channel=channel, kind=NoticeKind.TEST)
     if newest.filter(raised_at__gt=at - _BETWEEN_TESTS).exists():
         raise TestTooSoonError("This channel was tested a few seconds ago.")

@@ -230,6 +230,29 @@ def test_two_rolling_issues_made_at_once_are_one() -> None:
     assert [type(outcome) for outcome in made].count(ChannelConflictError) == 1
 
 
+@pytest.mark.django_db(transaction=True)
+def test_new_secret_outlives_a_change_in_the_same_moment() -> None:
+    channel = make_channel(factories.make_project(), ChannelKind.WEBHOOK)
+
+    for _ in range(5):
+        kept, _other = at_once(
+            [lambda: put(channel, new_secret=True), lambda: put(channel, target="https://b.org/")]
+        )
+
+        assert isinstance(kept, KeptChannel)
+        channel.refresh_from_db()
+        assert channel.secret == kept.secret
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_tests_at_once_are_one() -> None:
+    channel = make_channel(factories.make_project())
+
+    at_once([lambda: channels.test_channel(channel, actor="user:ada", at=NOW) for _ in range(4)])
+
+    assert Delivery.objects.count() == 1
+
+
 def test_notices_reach_channels_by_kind() -> None:
     project = factories.make_project()
     make_channel(project, name="drift", notice_kinds=[NoticeKind.DRIFT])
