@@ -27,7 +27,10 @@ class Baseline(models.Model):
             models.Index(
                 name="baseline_current",
                 fields=["project", "suite_name", "kind", "-adopted_at", "-id"],
-            )
+            ),
+            models.Index(
+                name="baseline_newest_of_project", fields=["project", "-adopted_at", "-id"]
+            ),
         ]
 
     def __str__(self) -> str:

@@ -103,11 +103,7 @@ class Visitor:
             **workload.pages(shown.digest),
             "plan of half a year ago": f"/plans/{_plan_of_half_a_year_ago()}/",
         }
-        endpoints = {
-            "API: plans": "/api/v1/plans?limit=10",
-            "API: plans of a suite": "/api/v1/plans?suite=support&limit=10",
-            "API: runs": f"/api/v1/runs?plan={shown.digest}",
-        }
+        endpoints = workload.endpoints(shown.digest)
         headers = {"Authorization": f"Bearer {shown.token}"}
         return {
             **{name: Action(partial(self._get, path)) for name, path in pages.items()},

@@ -98,7 +98,7 @@ def _rows_of(node: dict[str, Any]) -> float:
         return 0
     removed = ("Rows Removed by Filter", "Rows Removed by Index Recheck")
     rows: float = node["Actual Rows"] + sum(node.get(name, 0) for name in removed)
-    return rows * node["Actual Loops"]
+    return rows * float(node["Actual Loops"])
 
 
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -196,6 +196,16 @@ def _sent(client: Client, path: str, document: object, *, token: str) -> Any:
     return answer.json()
 
 
+def endpoints(digest: str) -> dict[str, str]:
+    """Return what the API says of the token's project and of a plan."""
+    return {
+        "API: plans": "/api/v1/plans?limit=5",
+        "API: plans of a suite": "/api/v1/plans?suite=support&limit=5",
+        "API: runs": f"/api/v1/runs?plan={digest}",
+        "API: plan": f"/api/v1/plans/{digest}",
+    }
+
+
 def lists(projects: Sequence[Project], *, older: int) -> dict[str, str]:
     """Return the lists of plans: the newest of some projects, and pages with `older` plans each.
 
@@ -209,7 +219,12 @@ def lists(projects: Sequence[Project], *, older: int) -> dict[str, str]:
         "older plans by conclusion": {"conclusion": "failure"},
         "older plans of a suite by conclusion": {"suite_name": "support", "conclusion": "failure"},
     }
-    pages = {"newest plans": "/plans/", "plans not concluded": "/plans/?conclusion=open"}
+    pages = {
+        "metrics": "/metrics",
+        "notices": "/notices/",
+        "newest plans": "/plans/",
+        "plans not concluded": "/plans/?conclusion=open",
+    }
     for name, wanted in filters.items():
         oldest_first = visible.filter(**wanted).order_by("registered_at", "pk")
         query = {field.split("_")[0]: value for field, value in wanted.items()}
