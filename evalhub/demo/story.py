@@ -40,6 +40,7 @@ class Chapter(NamedTuple):
     commit: str
     source: list[str]
     defect: str | None
+    epochs: int = EPOCHS
 
 
 class GitHub(NamedTuple):
@@ -140,7 +141,7 @@ def _guard(name: str, expected: str, observed: str, *, at: datetime, fix: str) -
 
 
 def registered_plan(
-    client: Client, chapter: Chapter, folder: Path, guards: Sequence[JsonObject], *, epochs: int
+    client: Client, chapter: Chapter, folder: Path, guards: Sequence[JsonObject]
 ) -> tuple[Path, JsonObject]:
     """Build, check and register the chapter's plan; return its file and the store's answer."""
     plan, guards_file = folder / f"{chapter.name}.plan.json", folder / "guards.json"
@@ -155,7 +156,7 @@ def registered_plan(
     client.ask(
         *("plan", "build", "--project", PROJECT, "--out", str(plan), "--no-reuse"),
         *files,
-        *("--epochs", str(epochs), "--arm", f"candidate={AGENT_NAME}:scripted"),
+        *("--epochs", str(chapter.epochs), "--arm", f"candidate={AGENT_NAME}:scripted"),
         *("--repository-id", str(REPOSITORY_ID)),
         *chapter.source,
         *commit,
@@ -294,10 +295,9 @@ def told_chapter(
     folder: Path,
     guards: Sequence[JsonObject],
     watch: Watch,
-    epochs: int = EPOCHS,
 ) -> Told:
     """Tell one chapter from its plan to its check; `watch` returns when all lanes have ended."""
-    plan, answer = registered_plan(client, chapter, folder, guards, epochs=epochs)
+    plan, answer = registered_plan(client, chapter, folder, guards)
     lanes = started_lanes(client, chapter, plan, folder)
     watch(chapter, lanes)
     return concluded(client, github, chapter, answer, [lane.report() for lane in lanes])
