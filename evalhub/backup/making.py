@@ -26,6 +26,8 @@ from evalhub.backup.manifest import (
 
 _LOCK = ".lock"
 _DATABASE, _LISTING = "database-", "objects-"
+# Their rows stay, whatever becomes of the bytes.
+_GROWING = ("lanes_plans_plan", "evidence_store_segment")
 
 
 class Made(NamedTuple):
@@ -57,6 +59,7 @@ def _make(folder: Path, before: Manifest | None, *, at: datetime) -> Made:
     stamp = f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
     database = folder / f"{_DATABASE}{stamp}"
     dumped = databases.dump(database)
+    _expect_no_fewer(before, dumped.rows)
     # Before the objects are listed: a row that comes later may name one that is not in the list.
     named = objects.named_by_rows()
     known = _known(folder, before)
@@ -82,6 +85,19 @@ def _make(folder: Path, before: Manifest | None, *, at: datetime) -> Made:
     )
     write_manifest(folder, manifest)
     return Made(manifest, copied)
+
+
+def _expect_no_fewer(before: Manifest | None, rows: dict[str, int]) -> None:
+    """Refuse to put a database that was emptied, or is another one, in the place of what is kept."""
+    if before is None:
+        return
+    for table in _GROWING:
+        kept, found = before.rows.get(table, 0), rows.get(table, 0)
+        if found < kept:
+            raise BackupError(
+                f"The database has {found} rows in {table}, the backup before {kept}, and such rows are "
+                "never deleted: it was emptied, restored, or is another one. Name another folder."
+            )
 
 
 def _known(folder: Path, before: Manifest | None) -> dict[str, Listed]:

@@ -18,7 +18,7 @@ from django.db import connection
 from django.utils import timezone
 
 from evalhub.backup.making import make_backup
-from evalhub.backup.manifest import MANIFEST, OBJECTS
+from evalhub.backup.manifest import MANIFEST, OBJECTS, read_manifest
 from evalhub.protocol.paths import run_folder
 from evidence.store.models import Segment
 from evidence.store.storage import object_store
@@ -86,6 +86,21 @@ def test_damaged_copy_is_made_anew(installed: Installed, tmp_path: Path) -> None
         make_backup(folder, at=timezone.now())
 
         assert copy.read_bytes() == whole
+
+
+def test_emptied_database_does_not_replace_what_is_kept(
+    installed: Installed, tmp_path: Path
+) -> None:
+    folder = tmp_path / "backup"
+    with installed(HERE):
+        send(some_attempt(), 1)
+        kept = make_backup(folder, at=timezone.now()).manifest
+    with installed(HERE):
+        with pytest.raises(CommandError, match="emptied, restored, or is another one"):
+            call_command("backup", str(folder))
+
+        assert read_manifest(folder) == kept
+        assert len(list(folder.glob("database-*"))) == 1
 
 
 def test_two_backups_at_once_into_one_folder_are_refused(

@@ -128,6 +128,15 @@ def test_manifest_of_another_form_is_refused(evidence: list[str], backup: Path) 
     assert "cannot be used" in refused("restore", str(backup))
 
 
+def test_manifest_that_leads_elsewhere_is_refused(evidence: list[str], backup: Path) -> None:
+    call_command("backup", str(backup))
+    manifest = json.loads((backup / MANIFEST).read_text())
+    manifest["database"]["name"] = "../elsewhere"
+    changed(backup / MANIFEST, json.dumps(manifest).encode())
+
+    assert "cannot be used" in refused("restore", str(backup), "--check")
+
+
 def test_target_that_holds_anything_is_refused(evidence: list[str], backup: Path) -> None:
     call_command("backup", str(backup))
 
