@@ -58,7 +58,7 @@ def env_bool(name: str, *, default: bool) -> bool:
     raise SettingError(name, f"is {text!r}; it takes true or false.")
 
 
-def env_int(name: str, default: int, *, least: int) -> int:
+def env_int(name: str, default: int, *, least: int, most: int = 2**31 - 1) -> int:
     text = _given(name)
     if text is None:
         return default
@@ -66,8 +66,9 @@ def env_int(name: str, default: int, *, least: int) -> int:
         value = int(text)
     except ValueError:
         value = least - 1
-    if value < least:
-        raise SettingError(name, f"is {text!r}; it takes a whole number from {least}.")
+    if not least <= value <= most:
+        wanted = f"a whole number from {least} to {most}"
+        raise SettingError(name, f"is {text[:40]!r}; it takes {wanted}.")
     return value
 
 

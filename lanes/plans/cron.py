@@ -12,6 +12,9 @@ LONGEST_EXPRESSION = 100
 _FIELDS = 5
 _FIELD_NAMES = "minute, hour, day of month, month, day of week"
 _FARTHEST = timedelta(days=5 * 366)
+# Of the files beside the zones: what a machine calls its own, what holds leap seconds, what is no place.
+_NO_ZONES = frozenset({"Factory", "localtime", "posixrules"})
+_NO_ZONES_BELOW = ("posix/", "right/")
 # Hours of a month, or nights of almost three years: a rhythm shows itself in fewer.
 _LOOKED_AT = 1_000
 
@@ -91,6 +94,8 @@ def _zone(name: str) -> tzinfo:
         # There where a machine has no time zones.
         return UTC
     try:
+        if name in _NO_ZONES or name.startswith(_NO_ZONES_BELOW):
+            raise ZoneInfoNotFoundError(name)
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise TimetableError(

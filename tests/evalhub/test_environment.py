@@ -3,7 +3,7 @@
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from evalhub.environment import MailServer, env_mail_server
+from evalhub.environment import MailServer, SettingError, env_int, env_mail_server
 
 NAME = "EVALHUB_EMAIL_URL"
 
@@ -55,3 +55,15 @@ def test_wrong_mail_server_is_refused_without_its_password(
         env_mail_server(NAME)
 
     assert "geheim" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "2147483648", "9" * 5000, "many", "1.5", ""])
+def test_number_that_no_timer_or_port_takes_is_named(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("EVALHUB_SWEEP_SECONDS", text)
+
+    with pytest.raises(SettingError, match="takes a whole number from 1 to 2147483647") as refused:
+        env_int("EVALHUB_SWEEP_SECONDS", 10, least=1)
+
+    assert len(str(refused.value)) < 200

@@ -34,9 +34,19 @@ _FARTHEST_BACK = timedelta(days=31)
 _LONGEST_GRACE = timedelta(days=7)
 
 
+MOST_SCHEDULES = 50
+"""Of one project: each is weighed at every sweep and shown on its pages."""
+
+
 class InvalidScheduleError(DomainError):
     status = 422
     code = "invalid-schedule"
+
+
+class TooManySchedulesError(DomainError):
+    status = 422
+    code = "too-many-schedules"
+    fix = "Remove a schedule that nobody waits for."
 
 
 class StoredSchedule(NamedTuple):
@@ -60,6 +70,7 @@ def put_schedule(
     Raises:
         InvalidScheduleError: if nobody can tell when it is due, it is due more often than hourly,
             it may be later than the next one, or the project knows no such suite.
+        TooManySchedulesError: if the project waits for enough already.
     """
     _refuse_unfit(project, suite_name, wanted, at=at)
     Project.objects.select_for_update(no_key=True).get(pk=project.pk)
@@ -72,6 +83,11 @@ def put_schedule(
     before = ExpectedSchedule.objects.filter(project=project, suite_name=suite_name).first()
     if before is not None and all(getattr(before, name) == new for name, new in columns.items()):
         return StoredSchedule(before, created=False)
+    if (
+        before is None
+        and ExpectedSchedule.objects.filter(project=project).count() >= MOST_SCHEDULES
+    ):
+        raise TooManySchedulesError(f"The project has {MOST_SCHEDULES} schedules.")
     # What was missed under the old schedule is told of no more.
     columns |= {
         "judged_until": at,

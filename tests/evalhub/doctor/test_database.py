@@ -233,7 +233,7 @@ def test_other_commands_name_every_broken_setting(tmp_path: Path) -> None:
     assert code == 1
     assert {finding.level for finding in findings} == {WRONG}
     for sentence in (
-        "EVALHUB_WEB_THREADS is 'many'; it takes a whole number from 1.",
+        "EVALHUB_WEB_THREADS is 'many'; it takes a whole number from 1 to 2147483647.",
         "DATABASE_URL takes postgresql://user:password@host:port/name",
         f"EVALHUB_GITHUB_TOKEN_FILE is '{tmp_path}/none', which cannot be read",
     ):

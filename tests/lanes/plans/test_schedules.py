@@ -300,6 +300,22 @@ def test_schedule_that_nobody_can_wait_for_is_refused(
     assert ExpectedSchedule.objects.count() == 0
 
 
+def test_project_waits_for_a_bounded_number_of_nightlies() -> None:
+    project = factories.make_project()
+    wanted = ScheduleRequest(cron="0 3 * * *")
+    names = [f"support-{number}" for number in range(schedules.MOST_SCHEDULES + 1)]
+    for name in names:
+        factories.make_suite(project, at=FRIDAY, name=name)
+    for name in names[:-1]:
+        schedules.put_schedule(project, name, wanted, at=FRIDAY)
+
+    with pytest.raises(schedules.TooManySchedulesError, match="has 50 schedules"):
+        schedules.put_schedule(project, names[-1], wanted, at=FRIDAY)
+    changed = ScheduleRequest(cron="0 4 * * *")
+    assert not schedules.put_schedule(project, names[0], changed, at=FRIDAY).created
+    assert ExpectedSchedule.objects.filter(project=project).count() == schedules.MOST_SCHEDULES
+
+
 def test_schedule_of_an_unknown_suite_is_refused() -> None:
     project = factories.make_project()
     wanted = ScheduleRequest(cron="0 3 * * *")
