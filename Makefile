@@ -9,6 +9,8 @@ DATA ?= data/demo
 # One more than there are processors: tests that wait for real programs leave theirs idle.
 JOBS ?= $(shell expr $$(nproc) + 1)
 ALL_TESTS := $(BIN)/pytest -n $(JOBS)
+# Compiled once and kept, whatever the surroundings say: every test process loads all modules.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help
 help: ## list the targets
@@ -67,7 +69,7 @@ chromium: $(VENV)/dev.stamp ## find or install the browser for the browser tests
 .PHONY: test
 test: chromium ## run all tests, those that use a database on SQLite and PostgreSQL (JOBS=)
 	$(ALL_TESTS)
-	EVALHUB_TEST_DATABASE=postgres $(ALL_TESTS) --only-database
+	EVALHUB_TEST_DATABASE=postgres $(ALL_TESTS) --only-database -m "not browser"
 
 .PHONY: bench-growth
 bench-growth: $(VENV)/dev.stamp ## measure with 10,000 and with RUNS=1000000 runs stored (ROUNDS=20, DATA=data/growth)

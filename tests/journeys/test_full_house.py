@@ -62,7 +62,7 @@ def full_house(folder: Path) -> Iterator[House]:
         evalhub = Evalhub(
             folder / "evalhub",
             *(program.environment for program in (postgres, redis, s3, github)),
-            {"TMPDIR": str(folder / "tmp")},
+            {"TMPDIR": str(folder / "tmp"), "EVALHUB_SWEEP_SECONDS": "5"},
         )
         evalhub.prepare()
         webs, workers = (

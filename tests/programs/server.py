@@ -7,7 +7,8 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Self
 
@@ -17,6 +18,8 @@ from tests.programs.processes import descendants, survivors, wait_for
 
 ROOT = Path(__file__).parents[2]
 _TICK_SECONDS = 0.05
+_FIRST_PORT, _PORTS = 12_000, 20_000
+_port_numbers = count(os.getpid() * 101)
 
 
 class Server(ABC):
@@ -141,13 +144,18 @@ class Server(ABC):
         self.start()
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback that nobody listens on."""
-    with ExitStack() as stack:
-        listeners = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
-        ]
-        return [int(listener.getsockname()[1]) for listener in listeners]
+def free_ports(number: int) -> list[int]:
+    """Return ports of the loopback that nobody listens on.
+
+    They lie below those that the system gives to connections, and each process begins elsewhere: a
+    port is not taken before its server is started.
+    """
+    found: list[int] = []
+    while len(found) < number:
+        port = _FIRST_PORT + next(_port_numbers) % _PORTS
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+    return found
 
 
 def free_port() -> int:

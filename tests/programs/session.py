@@ -4,6 +4,7 @@ With EVALHUB_TEST_DATABASE=postgres one PostgreSQL serves the whole session. It 
 with the session, even when pytest is killed. `tests/settings.py` chose the folder of its socket.
 """
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> list[str]:
     return versions.report()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Make what a test wrote fit for the way from one process to another, which takes UTF-8 alone."""
+    report = yield
+    report.sections = [
+        (title, text.encode(errors="backslashreplace").decode()) for title, text in report.sections
+    ]
+    return report
 
 
 @pytest.hookimpl(trylast=True)
