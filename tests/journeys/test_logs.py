@@ -58,17 +58,19 @@ def test_every_line_of_every_program_is_json_and_names_its_request(tmp_path: Pat
         def of_request() -> list[dict[str, Any]]:
             return [line for line in lines(logs / "worker.log") if line.get("request_id") == "r-42"]
 
+        def of_sweeps() -> list[dict[str, Any]]:
+            return [line for line in lines(logs / "worker.log") if "sweep" in line.get("task", "")]
+
         assert wait_for(lambda: any("succeeded" in line["message"] for line in of_request()), 60), (
             lines(logs / "worker.log")
         )
-        concluded = of_request()
-        sweeps = [line for line in lines(logs / "worker.log") if "sweep" in line.get("task", "")]
+        assert wait_for(lambda: bool(of_sweeps()), 60), lines(logs / "worker.log")
+        concluded, sweeps = of_request(), of_sweeps()
 
     assert (answer.status_code, answer.headers["X-Request-ID"]) == (200, "r-42")
     assert {line["task"] for line in concluded} == {"gates.conclude_plan"}
     assert {line["plan"] for line in concluded} == {digest}
     assert len({line["task_id"] for line in concluded}) == 1
-    assert sweeps
     assert not any("request_id" in line or "plan" in line for line in sweeps)
 
     web = lines(logs / "web.log")
