@@ -3,7 +3,7 @@
 import io
 import json
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import Client
 
-from evalhub.growth.schedule import schedule
 from evalhub.protocol.canonical import bytes_digest
 from evalhub.protocol.refusals import BaseSuite
 from evalhub.protocol.registration import registration_refusals
@@ -30,7 +29,8 @@ from lanes.plans.models import Attempt, Plan, PlanState, SuiteVersion
 from lanes.projects.models import Project
 from tests.lanes.factories import make_user
 
-UNTIL = datetime(2026, 11, 29, tzinfo=UTC)
+pytestmark = pytest.mark.slow
+
 RUNS = 1_500
 
 
@@ -218,35 +218,3 @@ def test_generate_refuses_a_store_in_use_unless_told() -> None:
     generate(runs=300, seed=2, add=True)
 
     assert Run.objects.filter(plan__project=Project.objects.get()).count() == 500
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"runs": 0}, "--runs takes a number from 1 to 10000000"),
-        ({"runs": 10_000_001}, "--runs takes"),
-        ({"seed": -1}, "--seed takes"),
-        ({"projects": 0}, "--projects takes"),
-        ({"until": "tomorrow"}, "takes a day like 2026-11-29"),
-    ],
-)
-def test_generate_refuses_what_it_cannot_do(options: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(CommandError, match=sentence):
-        generate(**options)
-
-    assert not Project.objects.exists()
-
-
-def test_schedule_is_a_year_of_plans_in_order() -> None:
-    cases = schedule(runs=100_000, seed=3, projects=5, until=UNTIL)
-
-    assert sum(case.runs for case in cases) == 100_000
-    assert [case.at for case in cases] == sorted(case.at for case in cases)
-    assert UNTIL - timedelta(days=366) < cases[0].at
-    assert cases[-1].at < UNTIL
-    assert Counter(case.event for case in cases).keys() == {"pull_request", "schedule", "push"}
-    assert len({case.project for case in cases}) == 5
-    heads = [case for case in cases if case.superseded_at is not None]
-    assert all(case.superseded_at > case.at for case in heads if case.superseded_at)
-    assert 0.3 < len(heads) / len(cases) < 0.8
