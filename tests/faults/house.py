@@ -109,16 +109,21 @@ class House(ABC):
             )
         )
 
+    def page(self, path: str) -> httpx.Response:
+        """Ask for a page as somebody who has signed in."""
+        address = f"{self.url}{path}"
+        return httpx.get(address, cookies=self.signed_in, timeout=60, trust_env=False)
+
     @cached_property
-    def person(self) -> httpx.Client:
-        """Return somebody who has signed in, to look at pages."""
+    def signed_in(self) -> dict[str, str]:
+        """Return the cookies of somebody who has signed in."""
         link = urlsplit(self.manage("sign_in_link").split()[-1]).path
-        person = httpx.Client(base_url=self.url, trust_env=False, follow_redirects=True, timeout=60)
-        form = person.get(link)
-        (token,) = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', form.text)
-        fields = {"csrfmiddlewaretoken": token}
-        person.post(form.url, data=fields, headers={"Referer": str(form.url)})
-        return person
+        with httpx.Client(base_url=self.url, trust_env=False, timeout=60) as person:
+            form = person.get(link)
+            (token,) = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', form.text)
+            fields = {"csrfmiddlewaretoken": token}
+            person.post(link, data=fields, headers={"Referer": str(form.url)})
+            return dict(person.cookies)
 
 
 class ScatteredHouse(House):

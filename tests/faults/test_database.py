@@ -15,7 +15,7 @@ def test_database_that_is_killed_in_an_upload_has_it_or_gets_it_again(
     house: ScatteredHouse, tmp_path: Path
 ) -> None:
     evaluation = Evaluation(house, tmp_path)
-    person = house.person
+    assert house.signed_in
     with evaluation.lane():
         evaluation.wait_for_segments(1)
         with house.locked("evidence_store_segment"):
@@ -23,13 +23,13 @@ def test_database_that_is_killed_in_an_upload_has_it_or_gets_it_again(
             assert wait_for(house.is_somebody_waiting, 30)
             house.postgres.kill()
         evaluation.wait_until_said("cannot work now (503): The database")
-        page = person.get("/plans/")
-        sign_in = person.get("/sign-in/")
+        page = house.page("/plans/")
+        sign_in = house.page("/sign-in/")
         api = house.request("GET", "plans")
         house.postgres.start()
         evaluation.end()
         # Whoever held a broken connection has another.
-        pages = [person.get("/plans/").status_code for _ in range(8)]
+        pages = [house.page("/plans/").status_code for _ in range(8)]
 
     assert (page.status_code, page.headers["Retry-After"]) == (503, "5")
     assert "The database did not take the request in time" in page.text

@@ -37,7 +37,7 @@ def test_installation_whose_disk_is_full_says_so_and_goes_on_with_room(
     machine: OneMachine, tmp_path: Path
 ) -> None:
     evaluation = Evaluation(machine, tmp_path)
-    person = machine.person
+    assert machine.signed_in
     with evaluation.lane():
         evaluation.open_gate("s1")
         evaluation.wait_until_written("s2")
@@ -45,7 +45,7 @@ def test_installation_whose_disk_is_full_says_so_and_goes_on_with_room(
         evaluation.open_gate("s2")
         evaluation.wait_until_said("cannot work now (507)")
         refused = register_large_plans(machine)
-        page = person.get(f"/plans/{evaluation.digest}/")
+        page = machine.page(f"/plans/{evaluation.digest}/")
         machine.disk.clear()
         evaluation.end()
 
