@@ -93,7 +93,7 @@ def test_replacing_one_server_after_the_other_fails_no_request(
         codes: Counter[int] = Counter()
         with proxy.client() as client:
             # Often enough to meet each moment of a restart, and no load that would make it slow.
-            while not stop.wait(0.05):
+            while not stop.wait(0.05) or codes[200] <= 7:
                 codes[client.get("/readyz").status_code] += 1
                 codes[client.put(segment, content=b"PK" * 1000).status_code] += 1
         return codes

@@ -26,7 +26,8 @@ def common_clock(short_folder: Path) -> ShiftedClock | None:
     return shifted_clock(short_folder / "clock")
 
 
-@pytest.fixture(scope="session")
+# Not for the session: they would sweep through all tests that follow.
+@pytest.fixture(scope="package")
 def scattered_house(
     tmp_path_factory: pytest.TempPathFactory,
     short_folder: Path,
@@ -44,7 +45,7 @@ def house(scattered_house: ScatteredHouse) -> Iterator[ScatteredHouse]:
     scattered_house.recover()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def furnished_machine(
     tmp_path_factory: pytest.TempPathFactory,
     short_folder: Path,

@@ -122,9 +122,9 @@ class _Handler(BaseHTTPRequestHandler):
             # The signature covers the Host header: it is passed on as it came.
             headers = {n: v for n, v in self.headers.items() if n.lower() not in _HOP_HEADERS}
             upstream.request(self.command, self.path, body, headers)
-            answer = upstream.getresponse()
-            data = answer.read()
-        except OSError:
+            with upstream.getresponse() as answer:
+                data = answer.read()
+        except (OSError, http.client.HTTPException):
             self.close_connection = True
             return
         finally:

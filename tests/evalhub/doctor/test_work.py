@@ -24,14 +24,21 @@ def broker_url() -> Iterator[None]:
     """Put the broker's address back after the test."""
     before = app.conf.broker_url
     yield
-    app.conf.update(broker_url=before)
+    connect_to(before)
 
 
 @pytest.fixture
 def redis(tmp_path: Path, broker_url: None) -> Iterator[RedisServer]:
     with RedisServer(tmp_path) as server:
-        app.conf.update(broker_url=server.url)
+        connect_to(server.url)
         yield server
+
+
+def connect_to(url: str) -> None:
+    """Name the broker; connections that earlier tests have left lead to another one."""
+    app.conf.update(broker_url=url)
+    app._pool = None  # type: ignore[attr-defined]
+    app.amqp._producer_pool = None  # type: ignore[attr-defined]
 
 
 @pytest.fixture

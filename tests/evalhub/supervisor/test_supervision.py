@@ -45,6 +45,13 @@ def python(name: str, source: str) -> Program:
     return Program(name, [sys.executable, "-c", source])
 
 
+def watch(supervisor: Supervisor, seconds: float) -> None:
+    """Let it look often: another thread of the test process may take the news of a child's end."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        supervisor.watch(0.2)
+
+
 @pytest.fixture
 def own_family() -> Callable[[], set[Process]]:
     """Return the children that this test has made: other tests of the session keep servers too."""
@@ -87,7 +94,7 @@ def test_program_that_crashes_is_started_again(
     )
 
     supervisor.keep(python("web", source))
-    supervisor.watch(2.5)
+    watch(supervisor, 2.5)
 
     assert (tmp_path / "marks").read_text() == "xx"
     assert said == ["`web` ended with code 7; it starts again in 0.5 s."]
@@ -100,7 +107,7 @@ def test_program_that_always_crashes_ends_it_with_the_reason(
     supervisor.keep(python("worker", "raise SystemExit('the broker refused the password')"))
 
     with pytest.raises(UpError) as refusal:
-        supervisor.watch(60)
+        watch(supervisor, 60)
 
     assert "`worker` ended 5 times within a minute, the last time with code 1" in str(refusal.value)
     assert "the broker refused the password" in str(refusal.value)

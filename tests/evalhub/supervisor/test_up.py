@@ -15,11 +15,17 @@ from tests.programs.server import ROOT, free_port
 pytestmark = [pytest.mark.journey, pytest.mark.enable_socket]
 
 
-@pytest.fixture
-def up(tmp_path: Path) -> Iterator[Up]:
-    up = Up(tmp_path / "data")
+@pytest.fixture(scope="module")
+def kept_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    up = Up(tmp_path_factory.mktemp("up") / "data")
     yield up
     up.stop()
+
+
+@pytest.fixture
+def up(kept_up: Up) -> Up:
+    """Return one that runs: the one before it where a test has left it running."""
+    return kept_up if kept_up.is_running else kept_up.start()
 
 
 def run_up(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -35,7 +41,6 @@ def run_up(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_kill_9_leaves_nothing_and_the_next_start_works(up: Up) -> None:
-    up.start()
     # Two of each: gunicorn and its worker, celery and its beat.
     family = up.wait_for_family("gunicorn", "celery")
     assert any("redis-server" in process.command for process in family)
@@ -50,7 +55,6 @@ def test_kill_9_leaves_nothing_and_the_next_start_works(up: Up) -> None:
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
 def test_stop_signal_leaves_nothing(up: Up, stop_signal: signal.Signals) -> None:
-    up.start()
     family = up.wait_for_family("gunicorn", "celery")
 
     up.process.send_signal(stop_signal)
@@ -61,7 +65,8 @@ def test_stop_signal_leaves_nothing(up: Up, stop_signal: signal.Signals) -> None
     assert "Traceback" not in up.said
 
 
-def test_signal_while_starting_leaves_nothing(up: Up) -> None:
+def test_signal_while_starting_leaves_nothing(tmp_path: Path) -> None:
+    up = Up(tmp_path / "data")
     up.launch()
     wait_for(lambda: bool(descendants(up.process.pid)), 30)
     family = descendants(up.process.pid)
@@ -74,7 +79,6 @@ def test_signal_while_starting_leaves_nothing(up: Up) -> None:
 
 
 def test_running_up_keeps_its_place(up: Up) -> None:
-    up.start()
     family = up.wait_for_family("gunicorn", "celery")
 
     same_data = run_up("--port", str(free_port()), "--data", str(up.data))
@@ -94,7 +98,6 @@ def test_running_up_keeps_its_place(up: Up) -> None:
 
 
 def test_killed_programs_are_started_again_with_their_children(up: Up) -> None:
-    up.start()
     family = up.wait_for_family("gunicorn", "celery")
     direct = {process for process in family if process.parent == up.process.pid}
     assert len(direct) == 3
