@@ -10,8 +10,18 @@ from pydantic import Field, JsonValue
 
 from evalhub.protocol.canonical import document_digest
 from evalhub.protocol.faults import DocumentError, Fault, parse_document
-from evalhub.protocol.scalars import Count, DigestText, Name, Ordinal, Record, Time
+from evalhub.protocol.scalars import (
+    Count,
+    DigestText,
+    Name,
+    Ordinal,
+    ProjectName,
+    Record,
+    Time,
+)
 from evalhub.protocol.segments import Category
+
+PlanStateWord = Literal["registered", "running", "concluded"]
 
 AttemptKey = Field(pattern=r"^att_[A-Za-z0-9_-]{10,60}$")
 
@@ -83,6 +93,45 @@ class RetainedState(Record):
         return self.model_copy(update={"digest": document_digest(content)})
 
 
+class RetainedOrigin(Record):
+    """`foreign.json`: where a plan came from that was not registered here, and who brought it.
+
+    `conclusion` is what was concluded there, as its archive tells it. Like `state.json` it names its
+    own content.
+    """
+
+    schema_: Literal["evalhub.foreign/1"] = Field(alias="schema", default="evalhub.foreign/1")
+    plan: DigestText
+    project: ProjectName
+    instance: str | None = Field(max_length=500)
+    exported_at: Time
+    exported_by: str | None = Field(max_length=200)
+    engine_version: str = Field(max_length=200)
+    state: PlanStateWord | None
+    registered_at: Time | None
+    archive_sha256: DigestText
+    imported_at: Time
+    imported_by: str = Field(max_length=200)
+    conclusion: dict[str, JsonValue] | None
+    digest: str = ""
+
+    def with_digest(self) -> "RetainedOrigin":
+        """Return the same with its own digest."""
+        content = self.model_dump(mode="json", by_alias=True, exclude={"digest"})
+        return self.model_copy(update={"digest": document_digest(content)})
+
+
+def parse_origin(data: bytes) -> RetainedOrigin:
+    """Return a `foreign.json`.
+
+    Raises:
+        DocumentError: if it is none, or is not what it was when it was written.
+    """
+    origin = parse_document(RetainedOrigin, data)
+    _refuse_other_digest(origin.digest, wanted=origin.with_digest().digest)
+    return origin
+
+
 def parse_state(data: bytes) -> RetainedState:
     """Return a `state.json`.
 
@@ -90,7 +139,10 @@ def parse_state(data: bytes) -> RetainedState:
         DocumentError: if it is none, or is not what it was when it was written.
     """
     state = parse_document(RetainedState, data)
-    wanted = state.with_digest().digest
-    if state.digest != wanted:
-        raise DocumentError([Fault("/digest", state.digest, wanted)])
+    _refuse_other_digest(state.digest, wanted=state.with_digest().digest)
     return state
+
+
+def _refuse_other_digest(found: str, *, wanted: str) -> None:
+    if found != wanted:
+        raise DocumentError([Fault("/digest", found, wanted)])

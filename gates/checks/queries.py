@@ -25,7 +25,7 @@ def plan_with_id(plan_id: int) -> Plan:
 
 def check_of_plan(plan: Plan) -> Check | None:
     """Return the check of the plan's suite on the plan's commit; None if there is none."""
-    if plan.head_sha is None:
+    if plan.head_sha is None or plan.is_foreign:
         return None
     checks = Check.objects.filter(project=plan.project_id, suite_name=plan.suite_name)
     return checks.filter(head_sha=plan.head_sha).first()
@@ -34,7 +34,7 @@ def check_of_plan(plan: Plan) -> Check | None:
 def may_have_check() -> Q:
     """Select the plans that may speak on a commit: gates, vouched for, with a commit to name."""
     is_trusted = Q(is_verified=True) | Q(project__checks_for_unverified=True)
-    return Q(is_trusted, kind="gate", head_sha__isnull=False)
+    return Q(is_trusted, kind="gate", head_sha__isnull=False, is_foreign=False)
 
 
 def lagging_plans() -> QuerySet[Plan]:

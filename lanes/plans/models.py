@@ -38,6 +38,11 @@ class PolicyVersion(models.Model):
     document = models.TextField(help_text="RFC 8785 text.")
     registered_at = models.DateTimeField()
     current_since = models.DateTimeField()
+    is_foreign = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="It came with a foreign plan, and was never in force in this project.",
+    )
 
     class Meta:
         constraints = [
@@ -87,6 +92,11 @@ class Plan(models.Model):
     run_count = models.PositiveIntegerField(help_text="Run keys of all lanes.")
     is_verified = models.BooleanField(default=False)
     state = models.CharField(max_length=10, default=PlanState.REGISTERED)
+    is_foreign = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="It was imported: it has no check, spends nothing and governs nothing here.",
+    )
     generation = models.PositiveIntegerField(default=1)
     inputs_version = models.PositiveBigIntegerField(default=1)
     concluded_version = models.PositiveBigIntegerField(
@@ -173,6 +183,27 @@ class Plan(models.Model):
 
 class Lane(models.Model):
     """A worker of a plan."""
+
+class Origin(models.Model):
+    """Where a foreign plan came from, who brought it, and what was concluded there.
+
+    The document is `foreign.json` as its canonical text; columns are copies.
+    """
+
+    plan = models.OneToOneField(Plan, on_delete=models.PROTECT, related_name="origin")
+    project = models.CharField(max_length=200, help_text="As the plan itself names it.")
+    instance = models.CharField(  # noqa: DJ001 - null where the archive does not tell
+        max_length=500, null=True, help_text="The address of the server that it was exported from."
+    )
+    archive_sha256 = models.CharField(max_length=71)
+    exported_at = models.DateTimeField()
+    imported_at = models.DateTimeField()
+    imported_by = models.CharField(max_length=200)
+    document = models.TextField(help_text="RFC 8785 text.")
+
+    def __str__(self) -> str:
+        return f"{self.plan_id}: {self.project}"
+
 
     plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="lanes")
     name = models.CharField(max_length=64)

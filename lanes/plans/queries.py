@@ -26,6 +26,7 @@ from django.db.models.functions import Coalesce
 from evalhub.protocol import plan as plan_documents
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.policy import Policy
+from evalhub.protocol.retained import RetainedOrigin
 from evalhub.protocol.suite import Suite
 from evalhub.web.errors import NotFoundError
 from lanes.plans.cron import TimetableError, read_timetable
@@ -34,6 +35,7 @@ from lanes.plans.models import (
     AttemptState,
     ExpectedSchedule,
     Lane,
+    Origin,
     Plan,
     PlanState,
     PolicyVersion,
@@ -44,7 +46,7 @@ from lanes.projects.models import Project
 
 def current_policy(project: Project) -> PolicyVersion | None:
     """Return the project's policy; None before the first was registered."""
-    policies = PolicyVersion.objects.filter(project=project)
+    policies = PolicyVersion.objects.filter(project=project, is_foreign=False)
     return policies.order_by("-current_since", "-pk").first()
 
 
@@ -123,7 +125,8 @@ def _wanted(plans: QuerySet[Plan], wanted: PlanFilter, *, before: Plan | None) -
     elif wanted.conclusion is not None:
         plans = plans.filter(conclusion=wanted.conclusion)
     if wanted.workflow_run_id is not None:
-        plans = plans.filter(workflow_run_id=wanted.workflow_run_id)
+        # Who asks for it wants to go on with the plan; a foreign one takes no evidence.
+        plans = plans.filter(workflow_run_id=wanted.workflow_run_id, is_foreign=False)
     if before is not None:
         # One range of the index, and what lies in it but not behind `before` taken out: a condition
         # of two alternatives would have both databases sort.
@@ -135,7 +138,9 @@ def _wanted(plans: QuerySet[Plan], wanted: PlanFilter, *, before: Plan | None) -
 
 def plans_of_commit(project: Project, suite_name: str, head_sha: str) -> list[Plan]:
     """Return the plans of a suite whose check goes to this commit, oldest first."""
-    plans = _plans().filter(project=project, suite_name=suite_name, head_sha=head_sha)
+    plans = _plans().filter(
+        project=project, suite_name=suite_name, head_sha=head_sha, is_foreign=False
+    )
     # Sorted here: for an order SQLite would read an index of times, with every plan of the suite.
     return sorted(plans, key=lambda plan: (plan.registered_at, plan.pk))
 
@@ -189,9 +194,21 @@ def attempt_counts_of_open_plans() -> dict[AttemptState, int]:
 
 
 def is_finished(plan: Plan, *, at: datetime) -> bool:
-    """Say whether a plan is to be concluded now, as `plans_to_conclude` does."""
-    finished = Q(closed_at__isnull=False) | Q(deadline_at__lte=at) | _all_sealed()
-    return Plan.objects.filter(finished, pk=plan.pk).exists()
+    """Say whether a plan is to be concluded now; a cancelled one never is."""
+    return Plan.objects.filter(_is_finished(at), pk=plan.pk, cancelled_at__isnull=True).exists()
+
+
+def are_lanes_sealed(plan: Plan) -> bool:
+    """Say whether the newest attempt of every lane that a plan waits for is sealed."""
+    return Plan.objects.filter(_all_sealed(), pk=plan.pk).exists()
+
+
+def origin_of(plan: Plan) -> RetainedOrigin | None:
+    """Return where a foreign plan came from; None of one that was registered here."""
+    if not plan.is_foreign:
+        return None
+    document = Origin.objects.filter(plan=plan).values_list("document", flat=True).first()
+    return parse_document(RetainedOrigin, document) if document is not None else None
 
 
 def lane_named(plan: Plan, name: str) -> Lane:
@@ -279,8 +296,10 @@ def watched_schedules() -> list[ExpectedSchedule]:
 
 
 def nightlies(project: Project, suite_name: str) -> QuerySet[Plan]:
-    """Return the plans of a suite that a scheduler asked for, oldest first."""
-    plans = _plans().filter(project=project, suite_name=suite_name, event="schedule")
+    """Return the plans of a suite that a scheduler asked for here, oldest first."""
+    plans = _plans().filter(
+        project=project, suite_name=suite_name, event="schedule", is_foreign=False
+    )
     return plans.order_by("registered_at", "pk")
 
 
@@ -288,7 +307,10 @@ def schedule_states(schedules: Iterable[ExpectedSchedule], *, at: datetime) -> l
     """Return when nightlies were due, were seen, and are due next, in the order that was given."""
     schedules = list(schedules)
     seen = Plan.objects.filter(
-        project=OuterRef("project"), suite_name=OuterRef("suite_name"), event="schedule"
+        project=OuterRef("project"),
+        suite_name=OuterRef("suite_name"),
+        event="schedule",
+        is_foreign=False,
     )
     newest = dict(
         ExpectedSchedule.objects.filter(pk__in=[schedule.pk for schedule in schedules])

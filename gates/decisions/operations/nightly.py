@@ -28,7 +28,7 @@ def tell_of_nightly(conclusion: Conclusion, *, at: datetime) -> None:
     deadline would never be heard of.
     """
     plan = conclusion.plan
-    if plan.event != "schedule" or plan.cancelled_at is not None:
+    if plan.event != "schedule" or plan.is_foreign or plan.cancelled_at is not None:
         return
     word, before = conclusion.conclusion, _word_before(conclusion)
     if word in _RED and word == before:

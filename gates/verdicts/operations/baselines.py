@@ -58,6 +58,7 @@ def follow_with_rolling_baseline(evaluation: Evaluation, *, at: datetime) -> Bas
     plan, project = evaluation.plan, evaluation.plan.project
     on_default_branch = (
         plan.is_verified
+        and not plan.is_foreign
         and plan.event in _ROLLING_EVENTS
         and plan.ref == f"refs/heads/{project.default_branch}"
     )

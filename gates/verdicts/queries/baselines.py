@@ -52,15 +52,16 @@ def chosen_baseline(plan: Plan, kind: BaselineKind, *, evidence_digest: str) -> 
 def pooled_plans(plan: Plan, *, excluding: Sequence[Plan] = ()) -> list[Plan]:
     """Return the other plans whose runs count for this one: same project, suite and commit.
 
-    Evidence of unknown origin never mixes into a verified plan's.
+    Evidence of unknown origin never mixes into a verified plan's, and a foreign plan stands alone.
     """
-    if plan.tested_sha is None:
+    if plan.tested_sha is None or plan.is_foreign:
         return []
     rows = Plan.objects.filter(
         project_id=plan.project_id,
         suite_name=plan.suite_name,
         tested_sha=plan.tested_sha,
         kind="gate",
+        is_foreign=False,
     ).exclude(pk__in=[plan.pk, *(other.pk for other in excluding)])
     if plan.is_verified:
         rows = rows.filter(is_verified=True)

@@ -67,7 +67,12 @@ def shown_arms(document: PlanDocument) -> list[Arm]:
 def adopted_for(
     plan: Plan, document: PlanDocument, policy: Policy, *, evidence_digest: str
 ) -> Adopted:
-    """Return the adopted plans to compare with: those first chosen, unless evidence came since."""
+    """Return the adopted plans to compare with: those first chosen, unless evidence came since.
+
+    None for a foreign plan: what it was compared with stayed where it came from.
+    """
+    if plan.is_foreign:
+        return Adopted(None, None, release_is_set=False)
     rolling = baselines.chosen_baseline(
         plan, BaselineKind.ROLLING, evidence_digest=evidence_digest
     ) or _best(plan, document, BaselineKind.ROLLING)

@@ -21,6 +21,7 @@ from lanes.budget.operations import money as budget_operations
 from lanes.plans import queries
 from lanes.plans.models import Attempt, AttemptState, Lane, Plan, PlanState
 from lanes.plans.operations import lifecycle
+from lanes.plans.operations.registration import PlanForeignError
 from lanes.projects.models import Scope
 from lanes.projects.operations import audit, tokens
 
@@ -71,7 +72,10 @@ def begin_attempt(
 def open_attempt(plan: Plan, lane_name: str, *, at: datetime) -> Attempt:
     """Open the next attempt of a lane; it supersedes the lane's earlier one, sealed or not.
 
+        PlanForeignError: if the plan was imported.
     What an earlier attempt delivered stays. A concluded plan runs again, with a new deadline.
+    if plan.is_foreign:
+        raise PlanForeignError(f"Plan {plan.digest} was imported: its lanes ran elsewhere.")
 
     Raises:
         NotFoundError: if the plan has no lane of that name.

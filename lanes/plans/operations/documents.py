@@ -116,7 +116,8 @@ def put_policy(
     policy, _ = PolicyVersion.objects.update_or_create(
         project=project,
         digest=document.digest,
-        defaults={"current_since": since},
+        # It may have come with a foreign plan before.
+        defaults={"current_since": since, "is_foreign": False},
         create_defaults={"document": document.text, "registered_at": at, "current_since": since},
     )
     _note_change("policy.put", project.name, current, policy, actor=actor, at=at)

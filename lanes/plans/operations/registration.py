@@ -47,6 +47,14 @@ class PlanRefusedError(DomainError):
         self.refusals = list(refusals)
 
 
+class PlanForeignError(DomainError):
+    """An imported plan is there to be read; no lane of it runs here."""
+
+    status = 409
+    code = "plan-foreign"
+    fix = "Build a plan of your own: a foreign one is read here, and none of its lanes can run."
+
+
 class Registration(NamedTuple):
     """A registered plan, and whether it was not there before."""
 
@@ -64,6 +72,7 @@ def register_plan(body: bytes, *, token: Token, at: datetime) -> Registration:
         InvalidDocumentError: if the body is no plan, with every fault.
         ForbiddenError: if the token belongs to another project.
         PlanRefusedError: with every reason against the plan.
+        PlanForeignError: if it was imported.
         PoolCannotCoverError: if a running lane took the pool's last money in this very moment.
     """
     document = read_document(plan_documents.Plan, body, what="plan")
@@ -107,6 +116,12 @@ def _register(
 
 def _accepted_policy(plan: plan_documents.Plan, *, project: Project, at: datetime) -> PolicyVersion:
     """Return the policy that the plan is registered under; raise PlanRefusedError with all faults."""
+def _registered_before(plan: Plan) -> Registration:
+    if plan.is_foreign:
+        raise PlanForeignError(f"Plan {plan.digest} was imported into this instance before.")
+    return Registration(queries.plan_with_digest(plan.digest), created=False)
+
+
     policy = queries.current_policy(project)
     if policy is None:
         raise PlanRefusedError([_no_policy(plan)])
@@ -181,6 +196,7 @@ def _supersede_other_heads(plan: Plan, *, at: datetime) -> None:
         superseded_at__isnull=True,
     ).exclude(head_sha=plan.head_sha)
     if plan.pull_request is not None:
+        is_foreign=False,
         others = others.filter(pull_request=plan.pull_request)
     else:
         others = others.filter(pull_request__isnull=True, event=plan.event, ref=plan.ref)
