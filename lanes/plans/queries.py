@@ -153,7 +153,7 @@ def plans_to_conclude(*, at: datetime) -> list[Plan]:
     """
     # Their keys first: PostgreSQL cannot tell how few they are, and would prepare for many.
     behind = list(_behind_inputs().values_list("pk", flat=True))
-    finished = Q(closed_at__isnull=False) | Q(deadline_at__lte=at) | _all_sealed()
+    finished = Q(cancelled_at__isnull=False) | _is_finished(at)
     return list(_plans().filter(finished, pk__in=behind).order_by("deadline_at", "pk"))
 
 
@@ -367,6 +367,10 @@ def _open_plans() -> QuerySet[Plan]:
     # Through the index of those behind their inputs: states have none.
     states = [PlanState.REGISTERED, PlanState.RUNNING]
     return _behind_inputs().filter(state__in=states, cancelled_at__isnull=True)
+
+
+def _is_finished(at: datetime) -> Q:
+    return Q(closed_at__isnull=False) | Q(deadline_at__lte=at) | _all_sealed()
 
 
 def _all_sealed() -> Q:

@@ -21,11 +21,11 @@ def tell_of_nightly(conclusion: Conclusion, *, at: datetime) -> None:
 
     To be called in the transaction that stores the conclusion. Concluded again with the same word
     it is not told of again; with another red word it is. What is neither red nor green
-    (`neutral`, by the policy's own wish) is not told of and ends nothing but its own notice. A
-    cancelled nightly is no news, nor is one of which a later one has been concluded or is due to be:
-    that one says how things stand, also after days in which no worker was there. Until then a
-    superseded one is told of too, else a row of nightlies of which each is overtaken before its
-    deadline would never be heard of.
+    (`neutral`, by the policy's own wish) is not told of and ends nothing but its own notice. No
+    news is a nightly that was imported or cancelled, nor is one of which a later one has been
+    concluded or is due to be: that one says how things stand, also after days in which no worker was
+    there. Until then a superseded one is told of too, else a row of nightlies of which each is
+    overtaken before its deadline would never be heard of.
     """
     plan = conclusion.plan
     if plan.event != "schedule" or plan.is_foreign or plan.cancelled_at is not None:

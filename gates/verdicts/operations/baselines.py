@@ -53,7 +53,7 @@ def follow_with_rolling_baseline(evaluation: Evaluation, *, at: datetime) -> Bas
     """Let an eligible plan of the default branch become the rolling baseline, in the caller's transaction.
 
     The first baseline is a maintainer's to adopt, unless the policy says `auto_adopt`. Plans that
-    were registered with a static token never become a baseline by themselves.
+    were registered with a static token or imported never become a baseline by themselves.
     """
     plan, project = evaluation.plan, evaluation.plan.project
     on_default_branch = (

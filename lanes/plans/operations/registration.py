@@ -82,8 +82,9 @@ def register_plan(body: bytes, *, token: Token, at: datetime) -> Registration:
             f"The plan's project is {plan.project}; the token belongs to {token.project.name}.",
             fix="Use a token of the plan's project.",
         )
-    if Plan.objects.filter(digest=document.digest).exists():
-        return Registration(queries.plan_with_digest(document.digest), created=False)
+    known = Plan.objects.filter(digest=document.digest).first()
+    if known is not None:
+        return _registered_before(known)
     return _register(document, plan, token=token, at=at)
 
 
@@ -94,8 +95,9 @@ def _register(
     # One registration of a project after the other: policy and pools hold still, the same plan sent
     # twice at once is stored once, and of two heads the later supersedes the earlier.
     project = Project.objects.select_for_update(no_key=True).get(pk=token.project_id)
-    if Plan.objects.filter(digest=document.digest).exists():
-        return Registration(queries.plan_with_digest(document.digest), created=False)
+    known = Plan.objects.filter(digest=document.digest).first()
+    if known is not None:
+        return _registered_before(known)
     policy = _accepted_policy(plan, project=project, at=at)
     row = store_plan(
         document, plan, policy=policy, registered_by=actors.actor_of_token(token), at=at
@@ -114,14 +116,14 @@ def _register(
     return Registration(queries.plan_with_digest(row.digest), created=True)
 
 
-def _accepted_policy(plan: plan_documents.Plan, *, project: Project, at: datetime) -> PolicyVersion:
-    """Return the policy that the plan is registered under; raise PlanRefusedError with all faults."""
 def _registered_before(plan: Plan) -> Registration:
     if plan.is_foreign:
         raise PlanForeignError(f"Plan {plan.digest} was imported into this instance before.")
     return Registration(queries.plan_with_digest(plan.digest), created=False)
 
 
+def _accepted_policy(plan: plan_documents.Plan, *, project: Project, at: datetime) -> PolicyVersion:
+    """Return the policy that the plan is registered under; raise PlanRefusedError with all faults."""
     policy = queries.current_policy(project)
     if policy is None:
         raise PlanRefusedError([_no_policy(plan)])
@@ -194,9 +196,9 @@ def _supersede_other_heads(plan: Plan, *, at: datetime) -> None:
         suite_name=plan.suite_name,
         head_sha__isnull=False,
         superseded_at__isnull=True,
+        is_foreign=False,
     ).exclude(head_sha=plan.head_sha)
     if plan.pull_request is not None:
-        is_foreign=False,
         others = others.filter(pull_request=plan.pull_request)
     else:
         others = others.filter(pull_request__isnull=True, event=plan.event, ref=plan.ref)
