@@ -91,12 +91,12 @@ class Plan(models.Model):
     workflow_run_id = models.BigIntegerField(null=True)
     run_count = models.PositiveIntegerField(help_text="Run keys of all lanes.")
     is_verified = models.BooleanField(default=False)
-    state = models.CharField(max_length=10, default=PlanState.REGISTERED)
     is_foreign = models.BooleanField(
         default=False,
         db_default=False,
         help_text="It was imported: it has no check, spends nothing and governs nothing here.",
     )
+    state = models.CharField(max_length=10, default=PlanState.REGISTERED)
     generation = models.PositiveIntegerField(default=1)
     inputs_version = models.PositiveBigIntegerField(default=1)
     concluded_version = models.PositiveBigIntegerField(
@@ -181,9 +181,6 @@ class Plan(models.Model):
         return self.superseded_at is None and self.cancelled_at is None
 
 
-class Lane(models.Model):
-    """A worker of a plan."""
-
 class Origin(models.Model):
     """Where a foreign plan came from, who brought it, and what was concluded there.
 
@@ -204,6 +201,9 @@ class Origin(models.Model):
     def __str__(self) -> str:
         return f"{self.plan_id}: {self.project}"
 
+
+class Lane(models.Model):
+    """A worker of a plan."""
 
     plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="lanes")
     name = models.CharField(max_length=64)
