@@ -252,3 +252,6 @@ class Redactions(Record):
     """`lane/redactions.json`: how many secrets were replaced before anything was written."""
 
     counts: dict[Label, Count] = {}
+    """By kind, as in the markers `[redacted:kind:n]`: how many markers were put in."""
+    not_looked_at: Count = 0
+    """Attachments that are no text and were sent as they are."""

@@ -4,16 +4,22 @@ import json
 import math
 import re
 from datetime import UTC, datetime
+from itertools import islice
 from typing import NamedTuple
 
 from django import template
-from django.utils.html import format_html
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
+
+from evalhub.protocol.markers import MARKER
 
 register = template.Library()
 
 NO_DATA = "–"
 _MINUS = "−"
+# An agent can write as many as it likes; a page takes no more elements for them.
+_MOST_MARKS = 1_000
+_MARK = '<mark class="redacted">{}</mark>'
 
 
 @register.filter
@@ -254,6 +260,24 @@ def visible(text: str | None) -> str:
         return ""
     unix = _COLOR_CODE.sub("", text).replace("\r\n", "\n")
     return _HIDDEN.sub(_shown, unix)
+
+
+@register.filter
+def marked(text: str | None) -> SafeString:
+    """Return evidence as HTML in which the markers that stand for secrets are to be told from words.
+
+    Whoever wrote a marker: it is a word about a secret, never the secret.
+
+    >>> marked("key [redacted:aws:1] & <b>")
+    'key <mark class="redacted">[redacted:aws:1]</mark> &amp; &lt;b&gt;'
+    """
+    pieces: list[str] = []
+    rest = 0
+    for found in islice(MARKER.finditer(text or ""), _MOST_MARKS):
+        pieces += [escape((text or "")[rest : found.start()]), _MARK.format(found[0])]
+        rest = found.end()
+    # What is put together here was escaped, or is a marker: letters, digits and dashes.
+    return mark_safe("".join([*pieces, escape((text or "")[rest:])]))  # noqa: S308
 
 
 def _shown(match: re.Match[str]) -> str:

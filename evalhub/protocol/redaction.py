@@ -1,0 +1,301 @@
+"""Puts markers where secrets stand in evidence, and changes nothing else. Pure; for lane and server.
+
+A document stays a document: only the contents of JSON strings change, never a number, a key of ours,
+or a field that names something (a digest, a rubric, an outcome). What holds no secret keeps its bytes.
+"""
+
+import json
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+from urllib.parse import quote, quote_plus
+
+from evalhub.protocol.markers import MARKER, marker
+from evalhub.protocol.paths import ItemKind
+from evalhub.protocol.secrets import Secret, is_binary, plain_text, secrets_in
+
+_MARKER_BYTES = re.compile(MARKER.pattern.encode())
+_SPACE = b" \t\r\n"
+# Shorter ones could stand across a line's end by chance.
+_SPLIT_FROM = 16
+# Each is looked for by itself, so an item that is made of keys is not picked apart.
+_MOST_SECRETS = 200
+MANY = "many"
+"""The kind of the marker that stands for a whole text of an item with very many secrets."""
+
+_DOCUMENTS = frozenset(
+    {ItemKind.RESULT, ItemKind.FAILURE, ItemKind.PREFLIGHT, ItemKind.ENVIRONMENT}
+)
+_LINES = frozenset({ItemKind.TRANSCRIPT, ItemKind.JUDGE, ItemKind.FAULTS, ItemKind.PROBES})
+# What statistics, money and links go by. Below `extra` nothing is ours.
+_NAMING_FIELDS: dict[ItemKind, frozenset[str]] = {
+    ItemKind.RESULT: frozenset({"outcome", "started_at", "finished_at", "world"}),
+    ItemKind.TRANSCRIPT: frozenset({"turn", "at", "role", "kind", "body"}),
+    ItemKind.JUDGE: frozenset(
+        {"call_id", "rubric", "stage", "fingerprint", "unscored_reason", "at", "cost_source"}
+    ),
+    ItemKind.PROBES: frozenset({"probe", "digest", "category", "source", "result", "at"}),
+    ItemKind.ENVIRONMENT: frozenset(
+        {"tier", "image_digest", "lockfile_digest", "machine", "simulators", "pool"}
+    ),
+}
+_OPAQUE_FIELD = "extra"
+
+# Possessive, so that no text can make them go back and try again.
+_PIECE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
+_COLON = re.compile(rb"[ \t\r\n]*+:")
+
+
+class Redacted(NamedTuple):
+    """Evidence with markers: its bytes, how many markers of each kind were put in, and what was seen."""
+
+    data: bytes
+    counts: Counter[str]
+    secrets: list[Secret]
+
+    @property
+    def is_changed(self) -> bool:
+        return bool(self.counts)
+
+
+Numbering = Callable[[Secret], int]
+"""Returns the number of a secret among those of its kind."""
+
+
+def redacted(
+    data: bytes, kind: ItemKind, *, held: "Held | None" = None, number: Numbering | None = None
+) -> Redacted:
+    """Return an item without the secrets that its text shows, and without those in `held`.
+
+    Equal bytes, `held` and numbers give equal bytes. Redacting again changes nothing. Without
+    `number`, secrets are numbered as they come, past the numbers that the item has already.
+    """
+    if kind is ItemKind.REDACTIONS or is_binary(data):
+        return Redacted(data, Counter(), [])
+    plain = plain_text(data)
+    found = [s for s in secrets_in(plain) if not _MARKER_BYTES.fullmatch(s.value.encode())]
+    if held is not None:
+        # First: what is known by its value is named by where it comes from.
+        found = [*held.within(plain), *found]
+    if not found:
+        return Redacted(data, Counter(), [])
+    markers = _markers_of(found, number or _numbers_past(data))
+    if kind in _LINES:
+        lines = [_cleaned_document(line, kind, markers) for line in data.split(b"\n")]
+        return Redacted(b"\n".join(lines), markers.counts, found)
+    if kind in _DOCUMENTS:
+        return Redacted(_cleaned_document(data, kind, markers), markers.counts, found)
+    return Redacted(markers.cleaned(data), markers.counts, found)
+
+
+def redacted_text(text: str) -> str:
+    """Return a sentence, a name or a path without the secrets that it shows."""
+    data = text.encode(errors="surrogatepass")
+    return redacted(data, ItemKind.LOG).data.decode(errors="surrogatepass")
+
+
+class Held:
+    """Secrets that are known by their value, in the forms in which they may turn up."""
+
+    def __init__(self, secrets: Iterable[Secret]) -> None:
+        # The longest first: one that holds another is replaced as a whole.
+        self._secrets = sorted(set(secrets), key=lambda s: (-len(s.value), s))
+
+    def within(self, plain: bytes) -> list[Secret]:
+        """Return those of which a text holds some form."""
+        squeezed = plain.translate(None, _SPACE)
+        return [s for s in self._secrets if _forms_of(s).are_in(plain, squeezed)]
+
+
+class _Forms(NamedTuple):
+    """The bytes by which a secret is recognized."""
+
+    written: tuple[bytes, ...]
+    squeezed: bytes | None
+    """Without white space: for one that is split over lines. None where it is too short."""
+
+    def are_in(self, text: bytes, squeezed: bytes) -> bool:
+        if any(form in text for form in self.written):
+            return True
+        return self.squeezed is not None and self.squeezed in squeezed
+
+    def spans(self, text: bytes, squeezed: "_Squeezed") -> Iterator[tuple[int, int]]:
+        for form in self.written:
+            yield from _places(text, form)
+        if self.squeezed is not None:
+            yield from squeezed.spans(self.squeezed)
+
+
+@lru_cache(maxsize=4096)
+def _forms_of(secret: Secret) -> _Forms:
+    value = secret.value
+    escaped = json.dumps(value)[1:-1]
+    texts = [value, escaped, json.dumps(escaped)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]]
+    texts += [quote(value, safe=""), quote_plus(value), quote(value)]
+    raw = value.encode(errors="surrogatepass")
+    forms = [text.encode(errors="surrogatepass") for text in texts]
+    if secret.is_held:
+        forms += _base64_forms(raw)
+    bare = raw.translate(None, _SPACE)
+    return _Forms(tuple(dict.fromkeys(forms)), bare if len(bare) >= _SPLIT_FROM else None)
+
+
+def _base64_forms(value: bytes) -> list[bytes]:
+    """Return what is the same of a value's base64 wherever in a longer text it stands.
+
+    The first and the last digits depend on the neighbours, and so are left out.
+    """
+    forms = []
+    for shift in range(3):
+        for encode in (b64encode, urlsafe_b64encode):
+            digits = encode(bytes(shift) + value)
+            known = (shift + len(value)) * 8 // 6
+            forms.append(digits[-(-shift * 8 // 6) : known])
+    return [form for form in forms if len(form) >= _SPLIT_FROM // 2]
+
+
+class _Squeezed:
+    """A text without its white space, and the way back to the places in the text."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._bare = text.translate(None, _SPACE)
+
+    @cached_property
+    def _positions(self) -> list[int]:
+        return [place for place, byte in enumerate(self._text) if byte not in _SPACE]
+
+    def spans(self, form: bytes) -> Iterator[tuple[int, int]]:
+        for start, end in _places(self._bare, form):
+            yield self._positions[start], self._positions[end - 1] + 1
+
+    def holds(self, forms: _Forms) -> bool:
+        return forms.are_in(self._text, self._bare)
+
+
+def _places(text: bytes, form: bytes) -> Iterator[tuple[int, int]]:
+    start = text.find(form)
+    while start >= 0:
+        yield start, start + len(form)
+        start = text.find(form, start + len(form))
+
+
+def _markers_of(found: Sequence[Secret], number: Numbering) -> "_Markers":
+    unique = list(dict.fromkeys(found))
+    return _Markers(unique, number) if len(unique) <= _MOST_SECRETS else _WholeMarkers([], number)
+
+
+class _Markers:
+    """The markers of one item, and how often each kind was put in."""
+
+    def __init__(self, secrets: Sequence[Secret], number: Numbering) -> None:
+        self._marks = [(_forms_of(s), s, marker(s.kind, number(s)).encode()) for s in secrets]
+        self.counts: Counter[str] = Counter()
+
+    def are_due(self, data: bytes) -> bool:
+        plain = _Squeezed(plain_text(data))
+        return any(plain.holds(forms) for forms, _, _ in self._marks)
+
+    def cleaned(self, text: bytes) -> bytes:
+        """Return a text with markers; where escapes hide a secret, the text is written without them."""
+        done = self._replaced(text)
+        return self._replaced(plain_text(done)) if self.are_due(done) else done
+
+    def _replaced(self, text: bytes) -> bytes:
+        squeezed = _Squeezed(text)
+        found = [
+            (start, -end, place)
+            for place, (forms, _, _) in enumerate(self._marks)
+            for start, end in forms.spans(text, squeezed)
+        ]
+        pieces: list[bytes] = []
+        done = 0
+        for start, minus_end, place in sorted(found):
+            if -minus_end <= done:
+                continue
+            if start >= done:
+                _, secret, mark = self._marks[place]
+                pieces += [text[done:start], mark]
+                self.counts[secret.kind] += 1
+            # One that overlaps the one before goes with it.
+            done = -minus_end
+        return b"".join([*pieces, text[done:]])
+
+
+class _WholeMarkers(_Markers):
+    """Replaces each text as a whole, short ones excepted: they are words."""
+
+    def are_due(self, data: bytes) -> bool:
+        return len(data) > _SPLIT_FROM and not _MARKER_BYTES.fullmatch(data.strip(b'"'))
+
+    def cleaned(self, text: bytes) -> bytes:
+        self.counts[MANY] += 1
+        return marker(MANY, 1).encode()
+
+
+def _cleaned_document(data: bytes, kind: ItemKind, markers: _Markers) -> bytes:
+    """Return a JSON document with markers in its strings; what is no JSON is cleaned as text."""
+    if not markers.are_due(data):
+        return data
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return markers.cleaned(data)
+    kept = _NAMING_FIELDS.get(kind, frozenset())
+    pieces: list[bytes] = []
+    done, depth, field = 0, 0, ""
+    for found in _PIECE.finditer(data):
+        token = found[0]
+        if token in b"{[":
+            depth += 1
+        elif token in b"}]":
+            depth -= 1
+        else:
+            is_key = _COLON.match(data, found.end()) is not None
+            if is_key and depth == 1:
+                field = str(json.loads(token))
+            elif field not in kept and (not is_key or field == _OPAQUE_FIELD):
+                pieces += [data[done : found.start()], _cleaned_string(token, markers)]
+                done = found.end()
+    return b"".join([*pieces, data[done:]])
+
+
+def _cleaned_string(token: bytes, markers: _Markers) -> bytes:
+    if not markers.are_due(token):
+        return token
+    text = str(json.loads(token)).encode(errors="surrogatepass")
+    cleaned = markers.cleaned(text)
+    if cleaned == text:
+        return token
+    written = cleaned.decode(errors="surrogatepass")
+    try:
+        return json.dumps(written, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(written).encode()
+
+
+def _numbers_past(data: bytes) -> Numbering:
+    """Return a numbering that begins where the markers of an item end, whoever wrote them."""
+    taken = {(found[1].decode(), int(found[2])) for found in _MARKER_BYTES.finditer(data)}
+    newest: Counter[str] = Counter()
+
+    def number(secret: Secret) -> int:
+        newest[secret.kind] += 1
+        while (secret.kind, newest[secret.kind]) in taken:
+            newest[secret.kind] += 1
+        return newest[secret.kind]
+
+    return number
+
+
+def secret_counts(data: bytes, kind: ItemKind, *, name: str | None = None) -> Counter[str]:
+    """Return how many different secrets an item's text and its name show, by kind."""
+    if kind is ItemKind.REDACTIONS:
+        return Counter()
+    seen = set() if is_binary(data) else set(secrets_in(plain_text(data)))
+    if name is not None:
+        seen |= set(secrets_in(name.encode(errors="surrogatepass")))
+    return Counter(s.kind for s in seen if not MARKER.fullmatch(s.value))
