@@ -20,6 +20,7 @@ from evalhub.protocol.canonical import bytes_digest
 from evalhub.protocol.faults import DocumentError, parse_document
 from evalhub.protocol.paths import RECORD_KINDS, ItemKind, ItemPath, PathError, parse_path
 from evalhub.protocol.plan import RunKey
+from evalhub.protocol.redaction import redacted_text, secret_counts
 from evalhub.protocol.segments import HEADER_PATH, Category, SegmentHeader
 from evalhub.protocol.zip_structure import ArchiveError, ArchiveLimits, Member
 from evalhub.tasks.clock_jumps import CLOCK_SKEW
@@ -33,14 +34,16 @@ from evidence.store.operations.contents import (
     judge_costs,
     line_cost,
 )
+from evidence.store.operations.secrets import counts_in_words
 
 _HEADER_BYTES = 64 * 2**10
 _RECORD_BYTES = 8 * 2**20
 # WIRE: parts of at most 1 MB; a lane that counts without its last line is not refused.
 _TRANSCRIPT_BYTES = 2**20 + 2**17
 _ATTACHMENT_BYTES = 64 * 2**20
-# Never looked into, so never held in memory.
+# Not parsed. Larger ones are not held in memory here: a sweep looks for secrets in them.
 _OPAQUE = frozenset({ItemKind.FILE, ItemKind.LOG})
+_LOOKED_AT_BYTES = 4 * 2**20
 _LIMITS = ArchiveLimits(member_bytes=_ATTACHMENT_BYTES)
 _LONGEST_NAME = 300
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -71,6 +74,8 @@ class AcceptedItem(NamedTuple):
     member: Member
     sha256: str
     content: Content
+    secrets: str | None = None
+    """As the item's row keeps it; None of an item that is left to the sweep."""
 
 
 class RefusedItem(NamedTuple):
@@ -129,7 +134,7 @@ def sorted_segment(file: BinaryIO, *, expected: Expected, seq: int) -> SegmentCo
     try:
         archive = open_archive(file, limits=_LIMITS)
     except ArchiveError as error:
-        unfit = Unfit(Category.MALFORMED, error.code, error.sentence)
+        unfit = _safe(Unfit(Category.MALFORMED, error.code, error.sentence))
         raise SegmentUnfitError(unfit, Money(unknown=_named_judge_items(file))) from None
     content = SegmentContent()
     whole = None
@@ -143,7 +148,7 @@ def sorted_segment(file: BinaryIO, *, expected: Expected, seq: int) -> SegmentCo
             _sort_item(file, member, expected, content)
     if content.header is None:
         assert whole is not None  # noqa: S101 - one of the two is set above
-        raise SegmentUnfitError(whole, content.money)
+        raise SegmentUnfitError(_safe(whole), content.money)
     stale = _staleness(content.header, expected)
     if stale is not None:
         content.refuse_all(stale)
@@ -249,14 +254,27 @@ def _sort_item(file: BinaryIO, member: Member, expected: Expected, into: Segment
     if item is not None and item.kind is ItemKind.JUDGE:
         _note_money(into.money, member.path, checked, found.data)
     if unfit is not None:
-        into.refused.append(RefusedItem(member.path, unfit, found.sha256, member.size_bytes))
+        refusal = RefusedItem(member.path, _safe(unfit), found.sha256, member.size_bytes)
+        into.refused.append(refusal)
     elif item is not None:
-        into.accepted.append(AcceptedItem(member.path, item, member, found.sha256, checked))
+        secrets = _secrets_in(item, found.data)
+        into.accepted.append(
+            AcceptedItem(member.path, item, member, found.sha256, checked, secrets)
+        )
+
+
+def _safe(unfit: Unfit) -> Unfit:
+    """Return a reason that can go into logs, pages and answers: it quotes what was sent."""
+    return unfit._replace(detail=redacted_text(unfit.detail))
+
+
+def _secrets_in(item: ItemPath, data: bytes | None) -> str | None:
+    return None if data is None else counts_in_words(secret_counts(data, item.kind, name=item.name))
 
 
 def _bytes_of(file: BinaryIO, member: Member, item: ItemPath | None) -> _Bytes:
     try:
-        if item is None or item.kind in _OPAQUE or member.size_bytes > _cap(item):
+        if item is None or member.size_bytes > _cap(item):
             return _Bytes(_streamed_digest(file, member), None, None)
         data = read_member(file, member, cap=_cap(item))
     except ArchiveError as error:
@@ -298,6 +316,8 @@ def _cap(item: ItemPath) -> int:
 
 
 def _checked(item: ItemPath, member: Member, found: _Bytes) -> Content:
+    if item.kind in _OPAQUE:
+        return _LOOKED_AT_BYTES
     if item.kind is ItemKind.FILE:
         check_attachment(item, found.sha256)
     if item.kind in _OPAQUE:

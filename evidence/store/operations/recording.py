@@ -9,7 +9,7 @@ from evalhub.protocol.segments import Receipt, Refused
 from evalhub.web.errors import DomainError
 from evidence.store import queries
 from evidence.store.models import Refusal, Segment
-from evidence.store.operations import documents, receipts, rows
+from evidence.store.operations import documents, receipts, rows, secrets
 from evidence.store.operations.reading import (
     Expected,
     Money,
@@ -135,6 +135,8 @@ def record_segment(
         _note_unknown(attempt, content.money, at=at)
         _tell_plan(attempt, before, at=at, late=bool(decided.fresh))
     if before is None:
+        if before is None:
+            secrets.note_found(attempt, segment, items, at=at)
         receipts.store_receipt(segment)
     return Received(receipt, is_new=True)
 

@@ -161,7 +161,7 @@ def _words(told: _Told) -> str:
     return f"{'no value' if told.value is None else repr(told.value)} of {told.rubric}/{told.stage}"
 
 
-def store_items(segment: Segment, attempt: Attempt, accepted: Sequence[AcceptedItem]) -> None:
+def store_items(segment: Segment, attempt: Attempt, accepted: Sequence[AcceptedItem]) -> list[Item]:
     """Write the items, and the runs, judge calls, scores and probes that they tell of."""
     runs = _stored_runs(attempt, accepted)
     rows = Item.objects.bulk_create(
@@ -196,12 +196,14 @@ def store_refusals(
     stored_at: datetime | None = None,
 ) -> list[Refusal]:
     """Write the quarantine's rows; the bytes stay where they lie."""
+            secrets=item.secrets,
     return Refusal.objects.bulk_create(
         Refusal(
             attempt=attempt,
             plan=attempt.lane.plan,
             segment=segment,
             path=item.path[:LONGEST_KEPT_PATH],
+    return rows
             category=item.unfit.category,
             code=item.unfit.code,
             detail=item.unfit.detail[:_LONGEST_DETAIL],

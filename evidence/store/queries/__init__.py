@@ -28,6 +28,13 @@ from evidence.store.queries.runs import (
     score_rows,
     segment_digests,
 )
+from evidence.store.queries.secrets import (
+    secrets_in_attempt,
+    secrets_in_items,
+    secrets_in_plan,
+    shown_bytes,
+    shown_refusal_bytes,
+)
 from evidence.store.queries.trouble import (
     recent_refusal_counts,
     refusal_counts,
@@ -61,6 +68,9 @@ __all__ = [
     "run_with_id",
     "runs_of_plan",
     "score_rows",
+    "secrets_in_attempt",
+    "secrets_in_items",
+    "secrets_in_plan",
     "segment_digests",
     "storage_fault_counts",
     "storage_faults_since",
