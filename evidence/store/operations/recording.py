@@ -130,7 +130,7 @@ def record_segment(
             receipt=receipt.model_dump(mode="json"),
             receipt_stored_at=before.seen_at if before is not None else None,
         )
-        rows.store_items(segment, attempt, decided.fresh)
+        items = rows.store_items(segment, attempt, decided.fresh)
         rows.store_refusals(attempt, decided.refused, segment=segment, object_key=object_key, at=at)
         _note_unknown(attempt, content.money, at=at)
         _tell_plan(attempt, before, at=at, late=bool(decided.fresh))
