@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from evalhub.protocol.records import Failure, JudgeLine, Turn
 from evidence.reader.queries.records import Log
-from evidence.store.models import Item, Run
+from evidence.store.models import Item, Refusal, Run
 
 FOLDED_FROM = 1_200
 """Longer texts are folded, so that a page of turns can be skimmed."""
@@ -211,6 +211,11 @@ def download_name(path: str) -> str:
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.removeprefix("runs/").replace("/", "_"))
     return name.lstrip(".-")[-150:] or "evidence"
+
+
+def refusal_name(refusal: Refusal) -> str:
+    """Return a file name for refused bytes."""
+    return download_name(refusal.path or f"segment-{refusal.pk}.zip")
 
 
 def indented_json(text: str) -> str:

@@ -3,19 +3,19 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from evalhub.protocol.plan import PlannedLane
 from evalhub.protocol.segments import Category
 from evalhub.web.access import signed_in
 from evalhub.web.downloads import attachment
-from evalhub.web.errors import NotFoundError
+from evalhub.web.errors import ForbiddenError, NotFoundError
 from evalhub.web.parameters import number_or, query_with, whole_number
 from evidence.reader import presentation
 from evidence.reader.queries import records, runs, transcripts
 from evidence.store import queries as store
 from evidence.store.models import Item, Run, StorageOperation
-from evidence.store.operations import faults
+from evidence.store.operations import faults, secrets
 from lanes.plans import queries as plans
 from lanes.plans.models import Plan
 from lanes.projects.models import Role
@@ -99,6 +99,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "logs": records.lane_logs(found.attempt),
         "beside": runs.runs_beside(found),
         "refusals": runs.refusals_of_run(found),
+        "secrets": store.secrets_in_items(items),
     }
     return render(request, "evidence/reader/run_detail.html", context)
 
@@ -124,18 +125,40 @@ def item(request: HttpRequest, item_id: int) -> HttpResponse:
     """Show one piece of evidence as text, by page."""
     found = _readable_item(request, item_id)
     text = presentation.text_page(
-        store.item_bytes(found), start=number_or(request, "from", 1), limit=LINES_PER_PAGE
+        store.shown_bytes(found), start=number_or(request, "from", 1), limit=LINES_PER_PAGE
     )
-    return render(request, "evidence/reader/item_detail.html", {"item": found, "text": text})
+    context = {
+        "item": found,
+        "text": text,
+        "secrets": store.secrets_in_items([found]),
+        "may_unmask": _is_maintainer(request, found.attempt.lane.plan),
+    }
+    return render(request, "evidence/reader/item_detail.html", context)
 
 
 @require_safe
 @signed_in
 @faults.noted(StorageOperation.READ, clock=timezone.now)
 def item_file(request: HttpRequest, item_id: int) -> HttpResponse:
-    """Send one piece of evidence as a download."""
+    """Send one piece of evidence as a download, its secrets replaced by markers."""
     found = _readable_item(request, item_id)
-    return attachment(store.item_bytes(found), name=presentation.download_name(found.path))
+    return attachment(store.shown_bytes(found), name=presentation.download_name(found.path))
+
+
+@require_POST
+@signed_in
+@faults.noted(StorageOperation.READ, clock=timezone.now)
+def item_unmasked(request: HttpRequest, item_id: int) -> HttpResponse:
+    """Send one piece of evidence with its secrets, to maintainers; the audit says who took it."""
+    found = _readable_item(request, item_id, role=Role.MAINTAINER)
+    data = store.item_bytes(found)
+    secrets.note_raw_look(
+        found.attempt.lane.plan.project,
+        actor=request.user.get_username(),
+        subject=f"{found.attempt.lane.name} {found.attempt.key} {found.path}",
+        at=timezone.now(),
+    )
+    return attachment(data, name=presentation.download_name(found.path))
 
 
 @require_safe
@@ -161,8 +184,10 @@ def lane(request: HttpRequest, digest: str, lane: str) -> HttpResponse:
         context |= {
             "preflight": records.preflight(shown),
             "environment": records.lane_environment(shown),
+            "redactions": records.redactions(shown),
+            "secrets": store.secrets_in_attempt(shown),
             "logs": [
-                presentation.log_view(log, store.item_bytes(log.parts[-1]), tail=TAIL_LINES)
+                presentation.log_view(log, store.shown_bytes(log.parts[-1]), tail=TAIL_LINES)
                 for log in records.lane_logs(shown)
             ],
             "items": records.lane_items(shown),
@@ -190,6 +215,7 @@ def quarantine(request: HttpRequest, digest: str) -> HttpResponse:
         "is_first": "before" not in request.GET,
         "may_download": members.role_of(request.user, plan.project)
         in {Role.TRIAGER, Role.MAINTAINER},
+        "may_unmask": _is_maintainer(request, plan),
     }
     return render(request, "evidence/reader/quarantine.html", context)
 
@@ -198,11 +224,37 @@ def quarantine(request: HttpRequest, digest: str) -> HttpResponse:
 @signed_in
 @faults.noted(StorageOperation.READ, clock=timezone.now)
 def quarantine_file(request: HttpRequest, refusal_id: int) -> HttpResponse:
-    """Send refused bytes as a download, to triagers and maintainers."""
+    """Send refused bytes as a download to triagers and maintainers, secrets replaced by markers.
+
+    A whole segment is packed, so that nobody can tell what is in it: that takes `quarantine_unmasked`.
+    """
     refusal = records.refusal_with_id(refusal_id)
     members.require_role(request.user, refusal.plan.project, Role.TRIAGER)
-    name = refusal.path or f"segment-{refusal.pk}.zip"
-    return attachment(store.refusal_bytes(refusal), name=presentation.download_name(name))
+    if not refusal.path:
+        raise ForbiddenError(
+            "A whole segment is sent as it came, secrets too, and only to maintainers who ask for that.",
+            fix="Ask a maintainer of the project to take it from the quarantine.",
+        )
+    name = presentation.download_name(refusal.path)
+    return attachment(store.shown_refusal_bytes(refusal), name=name)
+
+
+@require_POST
+@signed_in
+@faults.noted(StorageOperation.READ, clock=timezone.now)
+def quarantine_unmasked(request: HttpRequest, refusal_id: int) -> HttpResponse:
+    """Send refused bytes as they came, to maintainers; the audit says who took them."""
+    refusal = records.refusal_with_id(refusal_id)
+    members.require_role(request.user, refusal.plan.project, Role.MAINTAINER)
+    data = store.refusal_bytes(refusal)
+    name = presentation.refusal_name(refusal)
+    secrets.note_raw_look(
+        refusal.plan.project,
+        actor=request.user.get_username(),
+        subject=f"{refusal.attempt.lane.name} {refusal.attempt.key} quarantine {refusal.pk}",
+        at=timezone.now(),
+    )
+    return attachment(data, name=name)
 
 
 def _readable_plan(request: HttpRequest, digest: str) -> Plan:
@@ -217,10 +269,14 @@ def _readable_run(request: HttpRequest, run_id: int) -> Run:
     return found
 
 
-def _readable_item(request: HttpRequest, item_id: int) -> Item:
+def _readable_item(request: HttpRequest, item_id: int, *, role: Role = Role.VIEWER) -> Item:
     found = records.item_with_id(item_id)
-    members.require_role(request.user, found.attempt.lane.plan.project, Role.VIEWER)
+    members.require_role(request.user, found.attempt.lane.plan.project, role)
     return found
+
+
+def _is_maintainer(request: HttpRequest, plan: Plan) -> bool:
+    return members.has_role(request.user, plan.project, Role.MAINTAINER)
 
 
 def _planned_lane(plan: Plan, name: str) -> PlannedLane:

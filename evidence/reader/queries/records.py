@@ -7,7 +7,14 @@ from pydantic import BaseModel
 
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.paths import LANE_KINDS, ItemKind
-from evalhub.protocol.records import Failure, JudgeLine, LaneEnvironment, Preflight, Result
+from evalhub.protocol.records import (
+    Failure,
+    JudgeLine,
+    LaneEnvironment,
+    Preflight,
+    Redactions,
+    Result,
+)
 from evalhub.web.errors import NotFoundError
 from evidence.store import queries as store
 from evidence.store.models import Item, Refusal, Run
@@ -32,7 +39,7 @@ def judge_lines(run: Run) -> list[JudgeLine]:
     lines = [
         parse_document(JudgeLine, line)
         for part in parts
-        for line in store.item_bytes(part).split(b"\n")
+        for line in store.shown_bytes(part).split(b"\n")
         if line.strip()
     ]
     return sorted(lines, key=lambda line: line.rubric)
@@ -51,6 +58,11 @@ def preflight(attempt: Attempt) -> Preflight | None:
 def lane_environment(attempt: Attempt) -> LaneEnvironment | None:
     """Return where the lane ran."""
     return _document(LaneEnvironment, attempt.items.filter(kind=ItemKind.ENVIRONMENT).first())
+
+
+def redactions(attempt: Attempt) -> Redactions | None:
+    """Return what the lane replaced before it wrote anything, and what it could not look at."""
+    return _document(Redactions, attempt.items.filter(kind=ItemKind.REDACTIONS).first())
 
 
 class Log(NamedTuple):
@@ -111,4 +123,4 @@ def refusal_with_id(refusal_id: int) -> Refusal:
 
 
 def _document(model: type[Document], item: Item | None) -> Document | None:
-    return None if item is None else parse_document(model, store.item_bytes(item))
+    return None if item is None else parse_document(model, store.shown_bytes(item))

@@ -116,13 +116,13 @@ def _with_body(turn: Json, bodies: dict[str, Item]) -> Json:
     body = bodies.get(turn.get("body") or "")
     if body is None:
         return turn
-    return {**turn, "text": store.item_bytes(body).decode(errors="replace")}
+    return {**turn, "text": store.shown_bytes(body).decode(errors="replace")}
 
 
 def _document(items: list[Item], kind: ItemKind) -> Json | None:
     for item in items:
         if item.kind == kind:
-            document: Json = json.loads(store.item_bytes(item))
+            document: Json = json.loads(store.shown_bytes(item))
             return document
     return None
 
@@ -130,6 +130,6 @@ def _document(items: list[Item], kind: ItemKind) -> Json | None:
 def _lines(items: list[Item], kind: ItemKind) -> Iterator[Json]:
     for item in items:
         if item.kind == kind:
-            for line in store.item_bytes(item).split(b"\n"):
+            for line in store.shown_bytes(item).split(b"\n"):
                 if line.strip():
                     yield json.loads(line)

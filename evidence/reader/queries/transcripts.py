@@ -103,7 +103,7 @@ def _lines(parts: list[Item], *, first: int) -> Iterator[_Line]:
     for part in parts:
         count = part.lines or 0
         if passed + count > first:
-            lines = [line for line in store.item_bytes(part).split(b"\n") if line.strip()]
+            lines = [line for line in store.shown_bytes(part).split(b"\n") if line.strip()]
             for place, line in enumerate(lines, start=passed):
                 if place >= first:
                     yield _Line(place, line)
