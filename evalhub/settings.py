@@ -193,6 +193,13 @@ FLUSH_SECONDS = env_int("EVALHUB_FLUSH_SECONDS", 5, least=1)
 HEARTBEAT_SECONDS = env_int("EVALHUB_HEARTBEAT_SECONDS", 30, least=1)
 LANE_TOKEN_SECONDS = env_int("EVALHUB_LANE_TOKEN_SECONDS", 24 * 3600, least=60)
 
+# What CI identities must be issued by and for, and how many exchanges an address or a repository
+# may ask for in a minute: a matrix of 256 lanes begins at once.
+OIDC_ISSUER = env_text("EVALHUB_OIDC_ISSUER", "https://token.actions.githubusercontent.com")
+OIDC_AUDIENCE = env_text("EVALHUB_OIDC_AUDIENCE", PUBLIC_URL)
+TOKEN_REQUESTS = env_int("EVALHUB_TOKEN_REQUESTS", 600, least=1)
+PROXIES = env_int("EVALHUB_PROXIES", 0, least=0, most=10)
+
 GITHUB_API_URL = env_text("EVALHUB_GITHUB_API_URL", "https://api.github.com").rstrip("/")
 GITHUB_TOKEN = env_secret("EVALHUB_GITHUB_TOKEN")
 

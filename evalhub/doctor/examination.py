@@ -30,5 +30,6 @@ def findings(*, clock: Callable[[], datetime]) -> Iterator[Finding]:
     yield from work.sweeps(at=clock(), is_broker_there=is_broker_there)
     yield from outside.object_store_faults(at=clock())
     yield from outside.credentials_of_github(clock=clock)
+    yield from outside.issuer_of_identities()
     yield from outside.mail()
     yield from outside.failing_channels()

@@ -14,8 +14,9 @@ from evidence.store import queries as store
 from evidence.store import storage
 from gates.checks import github
 from gates.checks import queries as checks
+from lanes.projects import identity
 from lanes.projects.models import ChannelKind
-from lanes.projects.queries import channels
+from lanes.projects.queries import channels, publishers
 
 _ANSWER_SECONDS = 5.0
 _CLOCKS_MAY_DIFFER = timedelta(seconds=30)
@@ -100,6 +101,24 @@ def _clock_beside(theirs: datetime, ours: datetime) -> Finding:
         f"This machine's clock is {abs(ahead).total_seconds():.0f} s {side} GitHub's.",
         fix="Let it keep time by NTP: segments of lanes are refused when clocks differ by minutes.",
     )
+
+
+def issuer_of_identities() -> Iterator[Finding]:
+    """Ask the issuer of CI identities for its keys, if any project trusts a CI job."""
+    issuer = settings.OIDC_ISSUER
+    if not publishers.has_publishers():
+        yield ok("CI identity", f"No project trusts a CI job, so {issuer} is not asked.")
+        return
+    try:
+        identity.fetched_keys(issuer)
+    except identity.IssuerUnavailableError as error:
+        yield wrong(
+            "CI identity",
+            f"CI jobs cannot sign in: {said(error.detail)}",
+            fix="Let the web servers reach EVALHUB_OIDC_ISSUER by https, or set it to your CI's issuer.",
+        )
+    else:
+        yield ok("CI identity", f"{issuer} gives its signing keys.")
 
 
 def mail() -> Iterator[Finding]:

@@ -23,6 +23,8 @@ _SECRETS = (
     (re.compile(r"\b(ev[hl]_[\w-]{4})[\w-]{8,}", re.ASCII), r"\1***"),
     # The link that signs in is itself the secret.
     (re.compile(r"(/sign-in/link/+)[^/\s\"'?#\\]+", re.IGNORECASE), r"\1***"),
+    # What CI signs for a job: whoever has it first may exchange it.
+    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(\.[\w-]*)?", re.ASCII), "eyJ***"),
     # As is the address of a feed.
     (re.compile(r"([?&](?:key|token|secret)=)[^&\s\"'\\]+"), r"\1***"),
     # The password in the address of a database or broker.

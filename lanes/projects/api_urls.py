@@ -1,12 +1,29 @@
 """Endpoints of this room."""
 
 from django.urls import path
+from django.views.decorators.debug import sensitive_post_parameters
 
-from lanes.projects.api import channels, notices
+from lanes.projects.api import channels, notices, publishers, token
 
 _PROJECT = "projects/<project:project>/"
 
 urlpatterns = [
+    path(
+        "token",
+        sensitive_post_parameters("subject_token")(token.TokenEndpoint.as_view()),
+        name="api-token",
+    ),
+    path(
+        f"{_PROJECT}publishers",
+        publishers.PublishersEndpoint.as_view(),
+        name="api-publishers",
+    ),
+    path(
+        f"{_PROJECT}publishers/<int:number>",
+        publishers.PublisherEndpoint.as_view(),
+        name="api-publisher",
+    ),
+    path(f"{_PROJECT}refusals", publishers.RefusalsEndpoint.as_view(), name="api-refusals"),
     path(f"{_PROJECT}notices", notices.NoticesEndpoint.as_view(), name="api-notices"),
     path(f"{_PROJECT}notices/<int:number>", notices.NoticeEndpoint.as_view(), name="api-notice"),
     path(

@@ -1,6 +1,9 @@
 """Who is asking: bearer tokens of the API, and what each may do."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -8,9 +11,10 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from evalhub.tasks import trail
+from evalhub.web.client_address import client_address
 from evalhub.web.errors import DomainError, ForbiddenError
 from lanes.projects.models import Project, Scope, Token
-from lanes.projects.operations import tokens
+from lanes.projects.operations import refusals, tokens
 from lanes.projects.queries import tokens as token_queries
 
 
@@ -81,7 +85,12 @@ def require_scope(request: Request, scope: Scope, *, project: Project | str) -> 
 
 def require_any_scope(request: Request, *scopes: Scope, project: Project | str) -> Token:
     """Return the request's token as `require_scope` does, if it has one of the scopes."""
-    return checked_token(bearer_token(request), *scopes, project=project)
+    token = bearer_token(request)
+    try:
+        return checked_token(token, *scopes, project=project)
+    except ForbiddenError as error:
+        note_refusal(request, token, error)
+        raise
 
 
 def checked_token(token: Token, *scopes: Scope, project: Project | str) -> Token:
@@ -101,7 +110,7 @@ def checked_token(token: Token, *scopes: Scope, project: Project | str) -> Token
     if not {Scope.PROJECT_ADMIN.value, *(scope.value for scope in scopes)} & set(token.scopes):
         raise ForbiddenError(
             f"The token has {_listed(token.scopes)}; this takes {wanted}.",
-            fix=f"Use a token with the scope {wanted}.",
+            fix=_fix_of_scope(token, wanted, scopes),
         )
     return token
 
@@ -114,11 +123,35 @@ def require_attempt(request: Request, attempt: str) -> Token:
     """
     token = bearer_token(request)
     if token.attempt != attempt:
-        raise ForbiddenError(
+        error = ForbiddenError(
             f"The token is not the lane token of attempt {attempt!r}.",
             fix="Use the token that came with the attempt when it was opened.",
         )
+        note_refusal(request, token, error)
+        raise error
     return token
+
+
+@contextmanager
+def noting_refusals(request: Request) -> Iterator[None]:
+    """Note a refusal of rights that is raised inside; it goes on its way to the asker."""
+    try:
+        yield
+    except DomainError as error:
+        if error.status == HTTPStatus.FORBIDDEN:
+            note_refusal(request, bearer_token(request), error)
+        raise
+
+
+def note_refusal(request: Request, token: Token, error: DomainError) -> None:
+    """Have the project's maintainers see that a lane or a CI job tried what is not its own.
+
+    What a static token lacks is between it and whoever made it. To be called outside of a transaction.
+    """
+    if token.attempt is not None or token.source is not None:
+        refusals.record_token_refusal(
+            token, error, address=client_address(request), at=timezone.now()
+        )
 
 
 def bearer_token(request: Request) -> Token:
@@ -127,6 +160,15 @@ def bearer_token(request: Request) -> Token:
     if not isinstance(token, Token):
         raise UnauthenticatedError("The request carries no bearer token.")
     return token
+
+
+def _fix_of_scope(token: Token, wanted: str, scopes: tuple[Scope, ...]) -> str:
+    if token.source is not None and Scope.DOCUMENT_WRITE in scopes:
+        return (
+            "Register suite and policy from the project's protected default branch, by a trusted"
+            " publisher that may put documents, or have a maintainer do it."
+        )
+    return f"Use a token with the scope {wanted}."
 
 
 def _listed(scopes: list[str]) -> str:

@@ -1,9 +1,10 @@
-"""What a person types: to sign in, and to make or change a channel."""
+"""What a person types: to sign in, to make or change a channel, to trust a workflow."""
 
 from collections.abc import Sequence
 
 from django import forms
 
+from evalhub.protocol.identity import PublisherSettings
 from evalhub.web.templatetags.formatting import words
 from lanes.projects.models import ChannelKind, NoticeKind
 from lanes.projects.operations.channels import CHOSEN_KINDS
@@ -65,3 +66,51 @@ class NewChannelForm(ChannelForm):
     field_order = ("name", "kind", "target", "notices")
     name = forms.CharField(label="Name", max_length=50)
     kind = forms.ChoiceField(label="Kind", choices=ChannelKind.choices)
+
+
+_LARGEST_ID = 2**53 - 1
+_MOST_REFS = 50
+
+
+class PublisherForm(forms.Form):
+    """A workflow to be trusted; whether its parts are sound is for the operation to find out."""
+
+    repository_id = forms.IntegerField(
+        label="Repository id",
+        min_value=1,
+        max_value=_LARGEST_ID,
+        help_text="A number: its name may change hands.",
+    )
+    repository_owner_id = forms.IntegerField(label="Owner id", min_value=1, max_value=_LARGEST_ID)
+    workflow = forms.CharField(
+        label="Workflow", max_length=200, help_text=".github/workflows/evals.yml"
+    )
+    reusable_workflow = forms.CharField(
+        label="Made of a reusable workflow",
+        max_length=500,
+        required=False,
+        help_text="OWNER/REPO/.github/workflows/FILE.yml@REF, if its jobs call one.",
+    )
+    environment = forms.CharField(
+        label="Environment", max_length=255, required=False, help_text="Empty: any, or none."
+    )
+    refs = forms.CharField(
+        label="Refs",
+        max_length=2000,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="One a line: refs/heads/main, refs/pull/*/merge. Empty: every ref.",
+    )
+    may_put_documents = forms.BooleanField(
+        label="May register suite and policy from the protected default branch", required=False
+    )
+
+    def clean_refs(self) -> list[str]:
+        refs = [line.strip() for line in self.cleaned_data["refs"].splitlines() if line.strip()]
+        if len(refs) > _MOST_REFS or any(len(ref) > 200 for ref in refs):
+            raise forms.ValidationError(f"At most {_MOST_REFS} lines of 200 characters are taken.")
+        return refs
+
+    @property
+    def settings(self) -> PublisherSettings:
+        return PublisherSettings(**self.cleaned_data)

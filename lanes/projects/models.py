@@ -1,4 +1,4 @@
-"""Who may speak: projects, members, tokens, one-time links, the audit of what they changed, and notices."""
+"""Who may speak: projects, members, tokens, CI identities, the audit of what they changed; notices."""
 
 import secrets
 import uuid
@@ -8,6 +8,8 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from evalhub.protocol.identity import VerifiedSource
+
 
 class Scope(models.TextChoices):
     """What a token may do. `project:admin` acts as a maintainer and includes the others."""
@@ -15,6 +17,7 @@ class Scope(models.TextChoices):
     PLAN_REGISTER = "plan:register"
     LANE_WRITE = "lane:write"
     READ = "read"
+    DOCUMENT_WRITE = "document:write"
     PROJECT_ADMIN = "project:admin"
 
 
@@ -63,7 +66,10 @@ class Membership(models.Model):
 
 
 class Token(models.Model):
-    """A bearer token, kept as a digest. With `attempt` set it is a lane token for that attempt alone."""
+    """A bearer token, kept as a digest. With `attempt` set it is a lane token for that attempt alone.
+
+    With `source` set it came from a CI identity: a run token, or the lane token that one opened.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="tokens")
     digest = models.CharField(max_length=64, unique=True)
@@ -77,9 +83,23 @@ class Token(models.Model):
     expires_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
+    publisher = models.ForeignKey(
+        "TrustedPublisher",
+        on_delete=models.PROTECT,
+        null=True,
+        # Looked for only when a publisher is removed; each upload would pay for the index.
+        db_index=False,
+        related_name="tokens",
+    )
+    source = models.JSONField(null=True, help_text="evalhub.protocol.identity.VerifiedSource.")
 
     def __str__(self) -> str:
         return f"{self.prefix}… ({self.name})"
+
+    @property
+    def verified_source(self) -> VerifiedSource | None:
+        """Return what is known of the CI job that it was given to; None for all other tokens."""
+        return None if self.source is None else VerifiedSource.model_validate(self.source)
 
 
 class SignInLink(models.Model):
@@ -301,3 +321,110 @@ class FeedLink(models.Model):
 
     def __str__(self) -> str:
         return f"of {self.user_id} for {self.project_id}"
+
+
+class TrustedPublisher(models.Model):
+    """A workflow of a project's repository whose CI jobs may speak for the project.
+
+    Ids decide, never names: a name can be given up and taken by somebody else.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="publishers")
+    repository_id = models.BigIntegerField()
+    repository_owner_id = models.BigIntegerField()
+    workflow = models.CharField(max_length=200, help_text=".github/workflows/FILE of the caller.")
+    reusable_workflow = models.CharField(
+        max_length=500,
+        default="",
+        help_text="What the job is made of; empty: of `workflow` itself.",
+    )
+    environment = models.CharField(max_length=500, default="", help_text="Empty: any, or none.")
+    refs = models.JSONField(default=list, help_text="Patterns; empty: every ref.")
+    may_put_documents = models.BooleanField(
+        default=False, help_text="Suite and policy, from the protected default branch."
+    )
+    created_at = models.DateTimeField()
+    last_used_at = models.DateTimeField(null=True)
+    removed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="publisher_once_in_use",
+                fields=["project", "workflow", "reusable_workflow", "environment"],
+                condition=Q(removed_at__isnull=True),
+            )
+        ]
+        indexes = [
+            models.Index(
+                name="publisher_of_repository",
+                fields=["repository_id"],
+                condition=Q(removed_at__isnull=True),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workflow} of repository {self.repository_id}"
+
+
+class IssuerKeys(models.Model):
+    """The signing keys of an issuer as it last gave them, shared by all processes.
+
+    While `asked_at` is later than `answered_at` somebody is asking, or died while asking.
+    """
+
+    issuer = models.CharField(max_length=500, unique=True)
+    document = models.TextField(default="", help_text="The JWKS; empty before the first.")
+    fetched_at = models.DateTimeField(null=True, help_text="Of what `document` was read.")
+    asked_at = models.DateTimeField(null=True)
+    answered_at = models.DateTimeField(null=True)
+    error = models.TextField(default="", help_text="Why the newest try gave no keys.")
+
+    def __str__(self) -> str:
+        return self.issuer
+
+
+class UsedIdentity(models.Model):
+    """An identity token that was exchanged and cannot be again; kept until it has expired."""
+
+    digest = models.CharField(max_length=64, unique=True, help_text="Of issuer and jti.")
+    expires_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return self.digest[:12]
+
+
+class SpeakerRefusal(models.Model):
+    """Somebody tried to speak for a project and was refused. The oldest make room for new ones.
+
+    `claims` are what was said of oneself; only with `is_signed` did the issuer vouch for them.
+    """
+
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, null=True, related_name="refusals"
+    )
+    at = models.DateTimeField()
+    code = models.CharField(max_length=60)
+    detail = models.TextField()
+    is_signed = models.BooleanField()
+    address = models.CharField(max_length=64)
+    claims = models.JSONField(default=dict)
+
+    class Meta:
+        indexes = [
+            models.Index(name="refusal_newest_of_project", fields=["project", "is_signed", "-id"])
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.code} at {self.at:%Y-%m-%d %H:%M}"
+
+
+class RequestCount(models.Model):
+    """How often somebody asked since `began_at`, for limits that all web processes share."""
+
+    key = models.CharField(max_length=100, unique=True)
+    began_at = models.DateTimeField(db_index=True)
+    count = models.PositiveIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.count}"

@@ -1,4 +1,4 @@
-"""What pages, endpoints and feed readers are shown of notices and channels."""
+"""What pages, endpoints and feed readers are shown of notices, channels and trusted publishers."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -15,10 +15,19 @@ from django.utils.xmlutils import SimplerXMLGenerator
 
 from evalhub.protocol.canonical import bytes_digest
 from evalhub.protocol.notices import Channel as ChannelDocument
+from evalhub.protocol.scalars import rfc3339
 from evalhub.web.templatetags.formatting import visible
-from lanes.projects.models import Channel, Delivery, DeliveryState, Notice, Project
+from lanes.projects.models import (
+    Channel,
+    Delivery,
+    DeliveryState,
+    Notice,
+    Project,
+    SpeakerRefusal,
+    TrustedPublisher,
+)
 from lanes.projects.operations import wording
-from lanes.projects.queries import notices
+from lanes.projects.queries import notices, publishers
 
 
 def open_notices(request: HttpRequest) -> dict[str, Any]:
@@ -79,6 +88,30 @@ def channel_fields(channel: Channel) -> dict[str, Any]:
         "last_error_at": channel.last_error_at,
         "last_sent_at": channel.last_sent_at,
         "waiting": getattr(channel, "waiting", 0),
+    }
+
+
+def publisher_row(publisher: TrustedPublisher) -> dict[str, object]:
+    """Return a trusted publisher for the API."""
+    used = publisher.last_used_at
+    return {
+        "number": publisher.pk,
+        **publishers.settings_of(publisher).model_dump(mode="json"),
+        "created_at": rfc3339(publisher.created_at),
+        "last_used_at": rfc3339(used) if used is not None else None,
+    }
+
+
+def refusal_row(refusal: SpeakerRefusal) -> dict[str, object]:
+    """Return for the API who was refused; `signed` says whether the issuer vouches for the claims."""
+    return {
+        "number": refusal.pk,
+        "at": rfc3339(refusal.at),
+        "code": refusal.code,
+        "detail": refusal.detail,
+        "signed": refusal.is_signed,
+        "address": refusal.address,
+        "claims": refusal.claims,
     }
 
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from lanes.projects.views import channels, feeds, notices, sign_in
+from lanes.projects.views import channels, feeds, notices, publishers, sign_in
 
 _NOTICES = "projects/<project:project>/notices/"
 
@@ -17,6 +17,16 @@ urlpatterns = [
     path("projects/<project:project>/notices.atom", feeds.feed, name="notice-feed"),
     path(f"{_NOTICES}feed/make/", feeds.make_link, name="notice-feed-make"),
     path(f"{_NOTICES}feed/revoke/", feeds.revoke_link, name="notice-feed-revoke"),
+    path(
+        "projects/<project:project>/publishers/",
+        publishers.publisher_list,
+        name="publishers",
+    ),
+    path(
+        "projects/<project:project>/publishers/<int:number>/remove/",
+        publishers.remove_publisher,
+        name="publisher-remove",
+    ),
     path(f"{_NOTICES}channels/", channels.channel_list, name="notice-channels"),
     path(f"{_NOTICES}channels/<slug:name>/", channels.channel, name="notice-channel"),
     path(

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from django.db import transaction
 from django.db.models import Q
 
-from lanes.projects.models import Project, Scope, Token
+from evalhub.protocol.identity import VerifiedSource
+from lanes.projects.models import Project, Scope, Token, TrustedPublisher
 from lanes.projects.operations import audit
 from lanes.projects.queries import tokens as token_queries
 
@@ -23,6 +24,19 @@ class IssuedToken(NamedTuple):
     secret: str
 
 
+class JobIdentity(NamedTuple):
+    """The CI job that a token is given to, and the publisher that vouches for it."""
+
+    publisher: TrustedPublisher | None
+    source: VerifiedSource
+
+
+def identity_of(token: Token | None) -> JobIdentity | None:
+    """Return the CI job that a token was given to, for the tokens that follow from it."""
+    source = token.verified_source if token is not None else None
+    return None if token is None or source is None else JobIdentity(token.publisher, source)
+
+
 @transaction.atomic
 def issue_token(  # noqa: PLR0913 - what a token may do is said in full by whoever issues it
     project: Project,
@@ -31,10 +45,14 @@ def issue_token(  # noqa: PLR0913 - what a token may do is said in full by whoev
     scopes: Iterable[Scope],
     at: datetime,
     attempt: str | None = None,
+    identity: JobIdentity | None = None,
     expires_at: datetime | None = None,
     actor: str = audit.SYSTEM,
 ) -> IssuedToken:
-    """Create a token; with `attempt` it is a lane token, which writes to that attempt alone."""
+    """Create a token; with `attempt` it is a lane token, which writes to that attempt alone.
+
+    With `identity` it is for that CI job, and ends when the publisher is trusted no longer.
+    """
     # The prefix tells a person, and a secret scanner, what was found.
     secret = ("evl_" if attempt else "evh_") + secrets.token_urlsafe(32)
     token = Token.objects.create(
@@ -44,6 +62,8 @@ def issue_token(  # noqa: PLR0913 - what a token may do is said in full by whoev
         name=name,
         scopes=[str(scope) for scope in scopes],
         attempt=attempt,
+        publisher=identity.publisher if identity is not None else None,
+        source=identity.source.model_dump(mode="json") if identity is not None else None,
         created_at=at,
         expires_at=expires_at,
     )
@@ -52,10 +72,14 @@ def issue_token(  # noqa: PLR0913 - what a token may do is said in full by whoev
         actor=actor,
         action="token.issue",
         subject=str(token),
-        after={"scopes": token.scopes, "attempt": attempt},
+        after={"scopes": token.scopes, "attempt": attempt, **_told(token)},
         at=at,
     )
     return IssuedToken(token, secret)
+
+
+def _told(token: Token) -> dict[str, object]:
+    return {} if token.source is None else {"source": token.source}
 
 
 @transaction.atomic
