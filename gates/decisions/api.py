@@ -18,7 +18,8 @@ from gates.decisions import queries
 from gates.decisions.operations import export
 from gates.decisions.queries import Decision
 from lanes.plans import queries as plan_queries
-from lanes.projects.authentication import require_scope
+from lanes.plans.models import Plan
+from lanes.projects.authentication import require_any_scope, require_scope
 from lanes.projects.models import Scope
 from lanes.projects.queries import actors
 
@@ -38,7 +39,8 @@ class ConclusionEndpoint(APIView):
     def get(self, request: Request, digest: str) -> Response:
         """Answer 200 with the conclusion, or 202 with the plan's state while there is none."""
         plan = plan_queries.plan_with_digest(digest)
-        require_scope(request, Scope.READ, project=plan.project)
+        # Whoever registers plans waits for what becomes of them.
+        require_any_scope(request, Scope.READ, Scope.PLAN_REGISTER, project=plan.project)
         until = time.monotonic() + _seconds(request.query_params.get("wait", "0"))
         decision = queries.decision_of(plan)
         while decision.conclusion is None and time.monotonic() < until:

@@ -92,6 +92,9 @@ class Plan(models.Model):
     run_count = models.PositiveIntegerField(help_text="Run keys of all lanes.")
     is_verified = models.BooleanField(default=False)
     is_foreign = models.BooleanField(
+    verified_source = models.JSONField(
+        null=True, help_text="What the CI job's identity said; null for a static token."
+    )
         default=False,
         db_default=False,
         help_text="It was imported: it has no check, spends nothing and governs nothing here.",
@@ -224,6 +227,32 @@ class AttemptState(models.TextChoices):
     SEALED = "SEALED"
     SUPERSEDED = "SUPERSEDED"
     CANCELLED = "CANCELLED"
+
+
+class JobBinding(models.Model):
+    """The lane that a CI job speaks for in one attempt of its workflow run, and no other job."""
+
+    lane = models.ForeignKey(Lane, on_delete=models.PROTECT, related_name="job_bindings")
+    repository_id = models.BigIntegerField()
+    workflow_run_id = models.BigIntegerField()
+    run_attempt = models.BigIntegerField()
+    job = models.BigIntegerField(help_text="The job's own check run.")
+    bound_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="binding_one_lane_per_job",
+                fields=["repository_id", "workflow_run_id", "run_attempt", "job"],
+            ),
+            models.UniqueConstraint(
+                name="binding_one_job_per_lane",
+                fields=["lane", "repository_id", "workflow_run_id", "run_attempt"],
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"job {self.job} for lane {self.lane_id}"
 
 
 class Attempt(models.Model):

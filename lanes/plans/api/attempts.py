@@ -17,10 +17,14 @@ from evalhub.protocol.messages import (
 )
 from lanes.budget import queries as budget_queries
 from lanes.plans import presentation, queries
-from lanes.plans.operations import attempts
-from lanes.projects.authentication import bearer_token, require_attempt, require_scope
+from lanes.plans.operations import attempts, jobs
+from lanes.projects.authentication import (
+    bearer_token,
+    noting_refusals,
+    require_attempt,
+    require_scope,
+)
 from lanes.projects.models import Scope
-from lanes.projects.queries import actors
 
 # The answer holds a secret.
 _NOT_KEPT = {"Cache-Control": "no-store"}
@@ -31,11 +35,10 @@ class AttemptsEndpoint(APIView):
 
     def post(self, request: Request, digest: str, lane: str) -> Response:
         plan = queries.plan_with_digest(digest)
-        require_scope(request, Scope.LANE_WRITE, project=plan.project)
+        token = require_scope(request, Scope.LANE_WRITE, project=plan.project)
         presentation.expect_no_content(request.body)
-        attempt, lane_token = attempts.begin_attempt(
-            plan, lane, actor=actors.actor_of(request), at=timezone.now()
-        )
+        with noting_refusals(request):
+            attempt, lane_token = jobs.begin_attempt(plan, lane, token=token, at=timezone.now())
         allocation = budget_queries.allocation_of(plan.digest, lane)
         answer = OpenedAttempt(
             attempt=attempt.key,
@@ -63,9 +66,10 @@ class AttemptTokenEndpoint(APIView):
         if bearer_token(request).attempt is None:
             require_scope(request, Scope.LANE_WRITE, project=attempt.lane.plan.project)
         presentation.expect_no_content(request.body)
-        lane_token = attempts.issue_lane_token(
-            attempt, actor=actors.actor_of(request), at=timezone.now()
-        )
+        with noting_refusals(request):
+            lane_token = jobs.renew_lane_token(
+                attempt, token=bearer_token(request), at=timezone.now()
+            )
         answer = TokenAnswer(
             lane_token=lane_token.secret,
             expires_in=settings.LANE_TOKEN_SECONDS,

@@ -14,7 +14,7 @@ from lanes.plans import queries
 from lanes.plans.models import PolicyVersion, SuiteVersion
 from lanes.plans.operations import documents
 from lanes.plans.operations.documents import Notation
-from lanes.projects.authentication import require_any_scope, require_scope
+from lanes.projects.authentication import require_any_scope
 from lanes.projects.models import Scope
 from lanes.projects.queries import actors
 
@@ -37,7 +37,9 @@ class SuiteEndpoint(APIView):
     """`/api/v1/projects/<project>/suite`: register a version, or read the current one by `name`."""
 
     def put(self, request: Request, project: str) -> Response:
-        token = require_scope(request, Scope.PROJECT_ADMIN, project=project)
+        token = require_any_scope(
+            request, Scope.PROJECT_ADMIN, Scope.DOCUMENT_WRITE, project=project
+        )
         suite = documents.put_suite(
             token.project,
             request.body,
@@ -63,7 +65,9 @@ class PolicyEndpoint(APIView):
     """`/api/v1/projects/<project>/policy`: register a version, or read the current one."""
 
     def put(self, request: Request, project: str) -> Response:
-        token = require_scope(request, Scope.PROJECT_ADMIN, project=project)
+        token = require_any_scope(
+            request, Scope.PROJECT_ADMIN, Scope.DOCUMENT_WRITE, project=project
+        )
         policy = documents.put_policy(
             token.project,
             request.body,

@@ -22,7 +22,7 @@ from lanes.plans import queries
 from lanes.plans.models import Attempt, AttemptState, Lane, Plan, PlanState
 from lanes.plans.operations import lifecycle
 from lanes.plans.operations.registration import PlanForeignError
-from lanes.projects.models import Scope
+from lanes.projects.models import Scope, Token
 from lanes.projects.operations import audit, tokens
 
 SILENT_AFTER_HEARTBEATS = 3
@@ -57,7 +57,12 @@ class BegunAttempt(NamedTuple):
 
 @transaction.atomic
 def begin_attempt(
-    plan: Plan, lane_name: str, *, at: datetime, actor: str = audit.SYSTEM
+    plan: Plan,
+    lane_name: str,
+    *,
+    at: datetime,
+    actor: str = audit.SYSTEM,
+    opened_with: Token | None = None,
 ) -> BegunAttempt:
     """Open an attempt together with its lane token.
 
@@ -65,7 +70,8 @@ def begin_attempt(
         NotFoundError, PlanCancelledError: as `open_attempt`.
     """
     attempt = open_attempt(plan, lane_name, at=at)
-    return BegunAttempt(attempt, issue_lane_token(attempt, at=at, actor=actor))
+    lane_token = issue_lane_token(attempt, at=at, actor=actor, opened_with=opened_with)
+    return BegunAttempt(attempt, lane_token)
 
 
 @transaction.atomic
@@ -104,9 +110,19 @@ def open_attempt(plan: Plan, lane_name: str, *, at: datetime) -> Attempt:
 
 
 @transaction.atomic
-def issue_lane_token(attempt: Attempt, *, at: datetime, actor: str = audit.SYSTEM) -> LaneToken:
-    """Issue a token that writes to this attempt alone, also for uploads after its end."""
+def issue_lane_token(
+    attempt: Attempt,
+    *,
+    at: datetime,
+    actor: str = audit.SYSTEM,
+    opened_with: Token | None = None,
+) -> LaneToken:
+    """Issue a token that writes to this attempt alone, also for uploads after its end.
+
+    It is of the same CI job as the token that it is asked for with, if that is of one.
+    """
     expires_at = at + timedelta(seconds=settings.LANE_TOKEN_SECONDS)
+        identity=tokens.identity_of(opened_with),
     issued = tokens.issue_token(
         attempt.lane.plan.project,
         name=f"lane {attempt.lane.name} #{attempt.number}",

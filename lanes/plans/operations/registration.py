@@ -8,6 +8,7 @@ from django.db import transaction
 
 from evalhub.protocol import plan as plan_documents
 from evalhub.protocol.faults import parse_document
+from evalhub.protocol.identity import VerifiedSource, source_refusals
 from evalhub.protocol.messages import FieldFault
 from evalhub.protocol.refusals import BaseSuite, Refusal
 from evalhub.protocol.registration import registration_refusals
@@ -84,6 +85,10 @@ def register_plan(body: bytes, *, token: Token, at: datetime) -> Registration:
         )
     known = Plan.objects.filter(digest=document.digest).first()
     if known is not None:
+    disagreements = _disagreements(plan, token)
+    if disagreements and Plan.objects.filter(digest=document.digest).exists():
+        # Whoever may not register it learns nothing of it either.
+        raise PlanRefusedError(disagreements)
         return _registered_before(known)
     return _register(document, plan, token=token, at=at)
 
@@ -98,9 +103,16 @@ def _register(
     known = Plan.objects.filter(digest=document.digest).first()
     if known is not None:
         return _registered_before(known)
-    policy = _accepted_policy(plan, project=project, at=at)
+    policy = _accepted_policy(
+        plan, project=project, disagreements=_disagreements(plan, token), at=at
+    )
     row = store_plan(
-        document, plan, policy=policy, registered_by=actors.actor_of_token(token), at=at
+        document,
+        plan,
+        policy=policy,
+        registered_by=actors.actor_of_token(token),
+        verified=token.verified_source,
+        at=at,
     )
     budget_operations.reserve(project, row.digest, _wants(plan), at=at)
     _supersede_other_heads(row, at=at)
@@ -109,7 +121,12 @@ def _register(
         actor=row.registered_by,
         action="plan.register",
         subject=row.digest,
-        after={"suite": row.suite_name, "head_sha": row.head_sha, "runs": row.run_count},
+        after={
+            "suite": row.suite_name,
+            "head_sha": row.head_sha,
+            "runs": row.run_count,
+            "verified": row.is_verified,
+        },
         at=at,
     )
     enqueue_on_commit(TaskName.REFRESH_CHECK, plan_id=row.pk)
@@ -122,11 +139,23 @@ def _registered_before(plan: Plan) -> Registration:
     return Registration(queries.plan_with_digest(plan.digest), created=False)
 
 
-def _accepted_policy(plan: plan_documents.Plan, *, project: Project, at: datetime) -> PolicyVersion:
+def _disagreements(plan: plan_documents.Plan, token: Token) -> list[Refusal]:
+    """Return what of the plan's source is not what the identity of the CI job says; a static token has none."""
+    verified = token.verified_source
+    return [] if verified is None else list(source_refusals(plan, verified))
+
+
+def _accepted_policy(
+    plan: plan_documents.Plan,
+    *,
+    project: Project,
+    disagreements: Sequence[Refusal],
+    at: datetime,
+) -> PolicyVersion:
     """Return the policy that the plan is registered under; raise PlanRefusedError with all faults."""
     policy = queries.current_policy(project)
     if policy is None:
-        raise PlanRefusedError([_no_policy(plan)])
+        raise PlanRefusedError([*disagreements, _no_policy(plan)])
     suite = queries.current_suite(project, plan.suite.name)
     refusals = [
         *_foreign_policy(plan, policy),
@@ -134,6 +163,7 @@ def _accepted_policy(plan: plan_documents.Plan, *, project: Project, at: datetim
         *registration_refusals(
             plan,
             policy=queries.policy_document(policy),
+        *disagreements,
             base=BaseSuite(suite.digest, queries.suite_document(suite)) if suite else None,
             at=at,
         ),
@@ -155,6 +185,7 @@ def store_plan(
     """Write the rows of a plan and its lanes; the caller's transaction."""
     source = plan.source
     row = Plan.objects.create(
+    verified: VerifiedSource | None = None,
         project=policy.project,
         policy=policy,
         digest=document.digest,
@@ -175,6 +206,8 @@ def store_plan(
         deadline_at=at + timedelta(minutes=plan.deadline_minutes),
     )
     Lane.objects.bulk_create(
+        is_verified=verified is not None,
+        verified_source=None if verified is None else verified.model_dump(mode="json"),
         Lane(
             plan=row,
             name=lane.name,
