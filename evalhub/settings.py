@@ -8,6 +8,7 @@ from django.utils.functional import SimpleLazyObject
 
 from evalhub.environment import (
     env_bool,
+    env_broker,
     env_choice,
     env_database,
     env_int,
@@ -188,7 +189,10 @@ S3_REGION = env_text("EVALHUB_S3_REGION", "us-east-1")
 S3_ACCESS_KEY_ID = env_secret("EVALHUB_S3_ACCESS_KEY_ID")
 S3_SECRET_ACCESS_KEY = env_secret("EVALHUB_S3_SECRET_ACCESS_KEY")
 
+# For projects that say nothing themselves; 0 keeps for good.
+BULK_DAYS = env_int("EVALHUB_BULK_DAYS", 400, least=0, most=36_500)
 SEGMENT_BYTES = env_int("EVALHUB_SEGMENT_BYTES", 16 * 2**20, least=2**16)
+IMPORT_BYTES = env_int("EVALHUB_IMPORT_BYTES", 2**30, least=2**16)
 FLUSH_SECONDS = env_int("EVALHUB_FLUSH_SECONDS", 5, least=1)
 HEARTBEAT_SECONDS = env_int("EVALHUB_HEARTBEAT_SECONDS", 30, least=1)
 LANE_TOKEN_SECONDS = env_int("EVALHUB_LANE_TOKEN_SECONDS", 24 * 3600, least=60)
@@ -211,7 +215,7 @@ EMAIL_TIMEOUT = 20
 DEFAULT_FROM_EMAIL = env_text("EVALHUB_EMAIL_FROM", "evalhub@localhost")
 WEBHOOK_HOSTS = env_list("EVALHUB_WEBHOOK_HOSTS", "")
 
-CELERY_BROKER_URL = env_secret("CELERY_BROKER_URL") or f"redis+socket://{DATA_DIR}/run/redis.sock"
+CELERY_BROKER_URL = env_broker("CELERY_BROKER_URL") or f"redis+socket://{DATA_DIR}/run/redis.sock"
 SWEEP_SECONDS = env_int("EVALHUB_SWEEP_SECONDS", 10, least=1)
 METRICS_TOKEN = env_secret("EVALHUB_METRICS_TOKEN")
 # Some sweeps may be missed; without any for this long nobody does the work, and pages say so.
@@ -226,7 +230,14 @@ LOGGING = {
         "line": {"()": "evalhub.web.logs.LineFormatter"},
         "json": {"()": "evalhub.web.logs.JsonFormatter"},
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
+    "filters": {"foreseen": {"()": "evalhub.web.logs.Foreseen"}},
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": LOG_FORMAT,
+            "filters": ["foreseen"],
+        }
+    },
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
         # Their own handlers would write each line a second time, in a form of their own.

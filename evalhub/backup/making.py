@@ -68,6 +68,7 @@ def _make(folder: Path, before: Manifest | None, *, at: datetime) -> Made:
     for entry, is_new in objects.copied_objects(folder, known):
         entries[entry.key] = entry
         copied += is_new
+    entries = objects.without_removed(entries)
     listing = folder / f"{_LISTING}{stamp}.ndjson"
     write_listing(listing, entries.values())
     manifest = Manifest(
@@ -84,6 +85,8 @@ def _make(folder: Path, before: Manifest | None, *, at: datetime) -> Made:
         faults=objects.evidence_faults(named, entries),
     )
     write_manifest(folder, manifest)
+    # Only now: until then the backup before this one names them.
+    objects.drop_removed(folder, entries)
     return Made(manifest, copied)
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from evalhub.backup.manifest import OBJECTS, BackupError, Listed, sha256_of
+from evalhub.protocol.tombstones import TOMBSTONE
 from evidence.store.models import Refusal, Segment
+from evidence.store.operations.objects import tombstone_key
 from evidence.store.storage import (
     DirectoryStore,
     ObjectMissingError,
@@ -17,7 +19,8 @@ from evidence.store.storage import (
 )
 
 # Named for their content, or the receipt of such a one. The few others are copied each time.
-_LASTING = re.compile(r"-[0-9a-f]{64}\.(zip|receipt\.json)$")
+_LASTING = re.compile(r"-[0-9a-f]{64}\.(zip|receipt\.json|purged\.json)$")
+_TOMBSTONE = f".{TOMBSTONE}"
 _MOST_NAMED = 5
 
 
@@ -85,23 +88,50 @@ def _own_keys(store: ObjectStore) -> Iterator[str]:
 
 
 def named_by_rows() -> dict[str, str | None]:
-    """Return the objects that stored evidence names, with the digest that its receipt has, if any."""
-    refusals = Refusal.objects.order_by("pk").values_list("object_key", flat=True)
+    """Return the objects that stored evidence names, with the digest that its receipt has, if any.
+
+    Without those that were removed on purpose.
+    """
+    there = Refusal.objects.filter(removal__isnull=True, segment__removal__isnull=True)
+    refusals = there.order_by("pk").values_list("object_key", flat=True)
     named: dict[str, str | None] = dict.fromkeys(refusals.iterator())
-    segments = Segment.objects.order_by("pk").values_list("object_key", "sha256")
-    return named | dict(segments.iterator())
+    segments = Segment.objects.filter(removal__isnull=True).order_by("pk")
+    return named | dict(segments.values_list("object_key", "sha256").iterator())
 
 
 def evidence_faults(named: dict[str, str | None], entries: dict[str, Listed]) -> dict[str, str]:
-    """Return which of the named objects are absent or have other bytes, and what is wrong."""
+    """Return which of the named objects are absent or have other bytes, and what is wrong.
+
+    Those beside which a tombstone lies were removed on purpose, after their rows were read.
+    """
     faults = {}
     for key, sha256 in named.items():
         entry = entries.get(key)
+        if tombstone_key(key) in entries:
+            continue
         if entry is None:
             faults[key] = "absent"
         elif sha256 not in {None, entry.sha256}:
             faults[key] = f"it has {entry.sha256}, its receipt says {sha256}"
     return faults
+
+
+def without_removed(entries: dict[str, Listed]) -> dict[str, Listed]:
+    """Return the objects but those beside which a tombstone lies: their bytes were about to go."""
+    removed = {f"{key.removesuffix(_TOMBSTONE)}.zip" for key in entries if key.endswith(_TOMBSTONE)}
+    return {key: entry for key, entry in entries.items() if key not in removed}
+
+
+def drop_removed(folder: Path, entries: dict[str, Listed]) -> int:
+    """Delete copies of what was removed on purpose since it was copied; return how many there were."""
+    dropped = 0
+    target = DirectoryStore(folder / OBJECTS)
+    for key in entries:
+        bytes_key = f"{key.removesuffix(_TOMBSTONE)}.zip"
+        if key.endswith(_TOMBSTONE) and target.exists(bytes_key):
+            target.delete(bytes_key)
+            dropped += 1
+    return dropped
 
 
 def expect_whole(folder: Path, entries: Iterable[Listed]) -> None:

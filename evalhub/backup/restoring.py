@@ -18,6 +18,7 @@ from evalhub.backup.manifest import (
     read_listing,
     read_manifest,
 )
+from evalhub.backup.removed import note_removed
 
 
 def check_backup(folder: Path) -> Manifest:
@@ -53,6 +54,7 @@ def restore_backup(folder: Path) -> Manifest:
     if _pending():
         call_command("migrate", interactive=False, verbosity=0)
     _expect_evidence(manifest, entries)
+    note_removed(entries)
     return manifest
 
 

@@ -92,6 +92,8 @@ class KeptItem(Record):
     header_offset: Count
     stored_bytes: Count
     lines: Count | None
+    secrets: str | None = None
+    """How many were found in it, by kind."""
     result: KeptResult | None = None
     judge: list[KeptCall] = []
     probes: list[ProbeLine] = []

@@ -23,6 +23,11 @@ class TaskName(StrEnum):
     SWEEP_ISSUE_NOTICES = "gates.sweep_issue_notices"
     SWEEP_RECEIPTS = "evidence.sweep_receipts"
     SWEEP_DOCUMENTS = "evidence.sweep_documents"
+    SWEEP_SECRETS = "evidence.sweep_secrets"
+    SWEEP_STORAGE = "evidence.sweep_storage"
+    SWEEP_REMOVALS = "evidence.sweep_removals"
+    SWEEP_PINS = "gates.sweep_pins"
+    SWEEP_ORPHANS = "evidence.sweep_orphans"
 
 
 SWEEPS = (
@@ -35,6 +40,11 @@ SWEEPS = (
     TaskName.SWEEP_ISSUE_NOTICES,
     TaskName.SWEEP_RECEIPTS,
     TaskName.SWEEP_DOCUMENTS,
+    TaskName.SWEEP_SECRETS,
+    TaskName.SWEEP_STORAGE,
+    TaskName.SWEEP_REMOVALS,
+    TaskName.SWEEP_PINS,
+    TaskName.SWEEP_ORPHANS,
 )
 """Asked for by beat every few seconds: each finds what a lost message left undone.
 

@@ -205,6 +205,7 @@ _STEPS = {
     "unmeasured_lane": "Look at the log of the lane that measured nothing, mend its machine, run it again.",
     "unsealed_lane": "See why the lane never sealed: its last log lines are on the lane's page.",
     "unreadable_segment": "Fetch the refused segment from the quarantine and see what wrote it.",
+    "purged": "Run the plan's suite again where a verdict is to rest on evidence that is there.",
     "judge_changed": "Judge with the model, prompt and parameters that the plan names, or build the plan anew.",
     "out_of_scale": "Correct the judge or the rubric's scale: scores outside it do not count.",
     "unmeasured": "Find out why so many runs measured nothing; repeating them does not change the count.",

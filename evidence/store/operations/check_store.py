@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 from evalhub.protocol.faults import DocumentError
 from evalhub.protocol.retained import parse_state
+from evalhub.protocol.tombstones import TOMBSTONE
 from evidence.store.models import Item
 from evidence.store.operations import documents, objects
 from evidence.store.operations.findings import Finding, Grade, Scope, digest_of
-from evidence.store.operations.objects import Place, place_of
+from evidence.store.operations.objects import Piece, Place, place_of
 from evidence.store.operations.vouched import Vouched, vouched_by_attempt, vouched_by_plan
 from evidence.store.storage import MOST_READERS, ObjectMissingError, object_store
 from lanes.plans.models import Attempt, Plan
@@ -25,6 +26,7 @@ from lanes.plans.models import Attempt, Plan
 _AHEAD_OF_EACH_READER = 8
 _ROWS_AT_ONCE = 500
 _LARGEST_DOCUMENT = 2**20
+_ANSWERS = {"receipt.json": "was acknowledged", "refusal.json": "was refused"}
 
 
 @dataclass
@@ -34,6 +36,8 @@ class Looked:
     plans: int = 0
     objects: int = 0
     bytes: int = 0
+    removed: int = 0
+    """Segments whose bytes are gone on purpose: purged, or of an age."""
 
 
 def store_findings(scope: Scope, *, looked: Looked, mend: bool = False) -> Iterator[Finding]:
@@ -87,6 +91,7 @@ class _Check:
         self.readers = readers
         self.looked = looked
         self.mend = mend
+        self.returned: list[Vouched] = []
 
     def findings(self) -> Iterator[Finding]:
         self.looked.plans += 1
@@ -95,6 +100,7 @@ class _Check:
             self.looked.bytes += read.size_bytes
             if read.grade is not None:
                 yield self._told(read)
+        yield from map(self._returned, self.returned)
         yield from self._state()
         yield from _unvouched(self.plan, self.unvouched)
 
@@ -103,7 +109,13 @@ class _Check:
         waiting: deque[Future[_Read]] = deque()
         for vouched in self._vouched():
             self.unvouched.discard(vouched.key)
-            if not vouched.is_required and vouched.key not in self.present:
+            self.looked.removed += vouched.is_gone
+            if vouched.key not in self.present and (
+                not vouched.is_required or self._is_told_by_tombstone(vouched)
+            ):
+                continue
+            if vouched.is_gone:
+                self.returned.append(vouched)
                 continue
             waiting.append(self.readers.submit(_read, vouched))
             if len(waiting) > MOST_READERS * _AHEAD_OF_EACH_READER:
@@ -117,6 +129,19 @@ class _Check:
         rows = attempts.select_related("lane__plan__project").defer("lane__plan__document")
         for attempt in rows.iterator(_ROWS_AT_ONCE):
             yield from vouched_by_attempt(attempt)
+
+    def _is_told_by_tombstone(self, vouched: Vouched) -> bool:
+        """Return whether bytes were removed of which the row does not know: the tombstone is told of."""
+        return vouched.is_bytes and objects.tombstone_key(vouched.key) in self.present
+
+    def _returned(self, vouched: Vouched) -> Finding:
+        sentence = f"{vouched.what} was removed on purpose, and its bytes are there again."
+        if not self.mend:
+            return Finding(Grade.RETURNED, vouched.key, sentence)
+        object_store().delete(vouched.key)
+        return Finding(
+            Grade.RETURNED, vouched.key, f"{sentence} They were deleted.", is_mended=True
+        )
 
     def _told(self, read: _Read) -> Finding:
         assert read.grade is not None  # noqa: S101 - only what is wrong is told
@@ -218,18 +243,27 @@ def _of_attempt(key: str, place: Place, attempt: Attempt, keys: set[str]) -> Ite
     if piece is None:
         yield _extra(key)
         return
+    yield from _of_piece(key, piece, attempt, keys)
+
+
+def _of_piece(key: str, piece: Piece, attempt: Attempt, keys: set[str]) -> Iterator[Finding]:
+    """Yield what is said of a segment's objects: of those that belong together, one finding."""
     segment = f"Segment {piece.seq} of attempt {attempt.key}"
     stem = key.removesuffix(f".{piece.kind}")
-    has_bytes = f"{stem}.zip" in keys
-    if piece.kind != "zip":
-        # Of a pair one finding tells.
-        if not has_bytes:
-            what = "was acknowledged" if piece.kind == "receipt.json" else "was refused"
-            sentence = f"{segment} {what}, but neither its rows nor its bytes are there."
+    beside = {kind for kind in ("zip", *_ANSWERS, TOMBSTONE) if f"{stem}.{kind}" in keys}
+    if TOMBSTONE in beside:
+        if piece.kind == TOMBSTONE:
+            sentence = f"{segment} was purged or removed because of its age; its rows do not know."
+            yield Finding(Grade.UNINDEXED, key, sentence)
+    elif piece.kind != "zip":
+        if "zip" not in beside:
+            sentence = (
+                f"{segment} {_ANSWERS[piece.kind]}, but neither its rows nor its bytes are there."
+            )
             yield Finding(Grade.MISSING, key, sentence)
-    elif f"{stem}.receipt.json" in keys:
+    elif "receipt.json" in beside:
         yield Finding(Grade.UNINDEXED, key, f"{segment} was acknowledged, but has no rows.")
-    elif f"{stem}.refusal.json" in keys:
+    elif "refusal.json" in beside:
         yield Finding(Grade.UNINDEXED, key, f"{segment} was refused, but has no row.")
     else:
         yield Finding(Grade.EXTRA, key, f"{segment} was stored, but never acknowledged.")

@@ -42,7 +42,7 @@ def seal_key(seal: Seal) -> str:
 def refusal_document(refusal: Refusal) -> RetainedRefusal:
     """Return why a whole segment was refused."""
     return RetainedRefusal(
-        seq=_seq_of(refusal),
+        seq=objects.seq_of(refusal.object_key),
         sha256=refusal.sha256,
         size_bytes=refusal.size_bytes,
         category=refusal.category,
@@ -199,11 +199,3 @@ def _store_or_note(key: str, document: BaseModel, *, at: datetime) -> None:
         objects.put_document(key, document)
     except StorageUnavailableError as error:
         faults.note_fault(StorageOperation.RECEIVE, error, at=at)
-
-
-def _seq_of(refusal: Refusal) -> int:
-    place = objects.place_of(refusal.object_key)
-    piece = place.piece if place is not None else None
-    if piece is None:
-        raise ValueError(f"{refusal.object_key!r} is no key of a segment")
-    return piece.seq

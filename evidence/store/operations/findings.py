@@ -19,6 +19,8 @@ class Grade(StrEnum):
     MISSING = "missing"
     UNINDEXED = "unindexed"
     """It is evidence, but the rows do not know it: `manage.py reindex` makes them."""
+    RETURNED = "returned"
+    """Its bytes were removed on purpose, and are there again."""
     EXTRA = "extra"
     """Nobody vouches for it, which harms nothing."""
 

@@ -9,13 +9,15 @@ from pydantic import BaseModel
 
 from evalhub.protocol.canonical import canonical_bytes
 from evalhub.protocol.retained import RetainedAttempt
+from evalhub.protocol.tombstones import TOMBSTONE
 from evidence.store.storage import object_store
 from lanes.plans.models import Attempt, Plan
 
-PLAN, POLICY, STATE = "plan.json", "policy.json", "state.json"
+PLAN, POLICY, STATE, FOREIGN = "plan.json", "policy.json", "state.json", "foreign.json"
 ATTEMPT, SEAL = "attempt.json", "seal.json"
 _PIECE = re.compile(
-    r"(?P<seq>[1-9][0-9]{0,6})-(?P<hex>[0-9a-f]{64})\.(?P<kind>zip|receipt\.json|refusal\.json)"
+    r"(?P<seq>[1-9][0-9]{0,6})-(?P<hex>[0-9a-f]{64})"
+    r"\.(?P<kind>zip|receipt\.json|refusal\.json|purged\.json)"
 )
 
 
@@ -25,7 +27,7 @@ class Piece(NamedTuple):
     seq: int
     sha256: str
     kind: str
-    """`zip`, `receipt.json` or `refusal.json`."""
+    """`zip`, `receipt.json`, `refusal.json` or `purged.json`."""
 
 
 class Place(NamedTuple):
@@ -93,6 +95,24 @@ def receipt_key(object_key: str) -> str:
 def refusal_key(object_key: str) -> str:
     """Return the key of the reason beside the object of a segment that was refused as a whole."""
     return f"{object_key.removesuffix('.zip')}.refusal.json"
+
+
+def tombstone_key(object_key: str) -> str:
+    """Return the key of the tombstone beside where a segment's object is, or was."""
+    return f"{object_key.removesuffix('.zip')}.{TOMBSTONE}"
+
+
+def seq_of(object_key: str) -> int:
+    """Return the seq that the key of a segment's object names.
+
+    Raises:
+        ValueError: if it is no key of a segment.
+    """
+    place = place_of(object_key)
+    piece = place.piece if place is not None else None
+    if piece is None:
+        raise ValueError(f"{object_key!r} is no key of a segment")
+    return piece.seq
 
 
 def put_attempt_documents(attempt: Attempt) -> None:

@@ -13,12 +13,15 @@ from evalhub.protocol.canonical import bytes_digest
 from evalhub.protocol.faults import DocumentError, parse_document
 from evalhub.protocol.retained import (
     RetainedAttempt,
+    RetainedOrigin,
     RetainedRefusal,
     RetainedSeal,
     RetainedState,
+    parse_origin,
     parse_state,
 )
 from evalhub.protocol.segments import Receipt
+from evalhub.protocol.tombstones import TOMBSTONE, Tombstone
 from evidence.store.operations import objects
 from evidence.store.operations.findings import Finding, Grade
 from evidence.store.operations.objects import Piece, place_of
@@ -40,6 +43,8 @@ class StoredPiece(NamedTuple):
     """Of its bytes."""
     piece: Piece
     is_refused: bool
+    is_removed: bool
+    """A tombstone lies in the place of its bytes, or beside them while they are about to go."""
 
 
 @dataclass
@@ -59,6 +64,8 @@ class PlanFolder:
     path: str
     told: list[Finding] = field(default_factory=list)
     state: RetainedState | None = None
+    origin: RetainedOrigin | None = None
+    """Where the plan came from, if it was imported."""
     attempts: list[AttemptFolder] = field(default_factory=list)
 
     @property
@@ -102,9 +109,26 @@ class PlanFolder:
             return
         self.state = state
 
+    def read_origin(self) -> None:
+        """Read where the plan was imported from, if it was."""
+        key = f"{self.path}/{objects.FOREIGN}"
+        data = self._bytes(key)
+        if data is None:
+            return
+        try:
+            origin = parse_origin(data)
+        except DocumentError as error:
+            self.tell(Grade.DAMAGED, key, f"It cannot be read: {error}")
+            return
+        if origin.plan != self.digest:
+            self.tell(Grade.DAMAGED, key, f"It speaks of plan {origin.plan}.")
+            return
+        self.origin = origin
+
     def read_all(self) -> None:
         """Read what lies here but segments, receipts and reasons."""
         self.read_state()
+        self.read_origin()
         pieces: dict[str, dict[str, dict[str, Piece]]] = defaultdict(lambda: defaultdict(dict))
         folders: set[str] = set()
         for key in object_store().keys(f"{self.path}/"):
@@ -123,6 +147,8 @@ class PlanFolder:
             told: datetime | None = column_values(Plan, self.state.columns).get("registered_at")
             if told is not None:
                 return told
+        if self.origin is not None and self.origin.registered_at is not None:
+            return self.origin.registered_at
         return min((attempt.document.opened_at for attempt in self.attempts), default=None)
 
     def stored_pieces(
@@ -134,10 +160,12 @@ class PlanFolder:
             for kind in sorted({"receipt.json", "refusal.json"} & set(kinds)):
                 if f"{stem}.{kind}" in skipped:
                     continue
-                if "zip" not in kinds:
+                if not {"zip", TOMBSTONE} & set(kinds):
                     self.tell(Grade.MISSING, f"{stem}.zip", "It was acknowledged and is not there.")
                     continue
-                yield from self._stored_piece(f"{stem}.zip", kinds["zip"], kind)
+                yield from self._stored_piece(
+                    f"{stem}.zip", kinds[kind], is_removed=TOMBSTONE in kinds
+                )
 
     def receipt(self, key: str) -> Receipt | None:
         """Return the receipt beside a segment's object."""
@@ -147,8 +175,12 @@ class PlanFolder:
         """Return the reason beside the object of a segment that was refused."""
         return self._document(RetainedRefusal, objects.refusal_key(key))
 
-    def _stored_piece(self, key: str, piece: Piece, kind: str) -> Iterator[StoredPiece]:
-        is_refused = kind == "refusal.json"
+    def tombstone(self, key: str) -> Tombstone | None:
+        """Return what is left of a segment that was removed; None, and told, if it is damaged."""
+        return self._document(Tombstone, objects.tombstone_key(key))
+
+    def _stored_piece(self, key: str, piece: Piece, *, is_removed: bool) -> Iterator[StoredPiece]:
+        is_refused = piece.kind == "refusal.json"
         document = self.refusal(key) if is_refused else self.receipt(key)
         if document is None:
             return
@@ -157,7 +189,7 @@ class PlanFolder:
             self.tell(Grade.DAMAGED, key, f"What lies beside it speaks of {said}.")
             return
         at = document.received_at if isinstance(document, Receipt) else document.refused_at
-        yield StoredPiece(at, key, piece, is_refused)
+        yield StoredPiece(at, key, piece, is_refused, is_removed)
 
     def _attempts(
         self, folders: set[str], pieces: dict[str, dict[str, dict[str, Piece]]]

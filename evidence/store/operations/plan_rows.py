@@ -34,6 +34,7 @@ class Tally:
     attempts: int = 0
     segments: int = 0
     refused_segments: int = 0
+    removed_segments: int = 0
 
     def counts(self) -> dict[str, int]:
         return dict(vars(self))
@@ -74,6 +75,8 @@ class PlanRows:
             return None
         if folder.state is not None:
             plans_retained.restore_marks(plan, folder.state.columns)
+        if plan.is_foreign and folder.origin is not None:
+            plans_retained.restore_origin(plan, folder.origin)
         return plans_queries.plan_with_digest(plan.digest)
 
     def _new_plan(self, project: Project, state: RetainedState | None) -> Plan | None:
@@ -84,16 +87,21 @@ class PlanRows:
             return None
         try:
             wanted = parse_document(PlanDocument, document.text)
-            policy = self._policy(project, wanted.policy_digest)
+            columns = self._columns(state)
+            if wanted.project != project.name and not columns.get("is_foreign"):
+                sentence = f"The plan is of project {wanted.project}; where it came from is lost."
+                folder.tell(Grade.MISSING, f"{folder.path}/{objects.FOREIGN}", sentence)
+                return None
+            is_foreign = bool(columns.get("is_foreign"))
+            policy = self._policy(project, wanted.policy_digest, is_foreign=is_foreign)
             if policy is None:
                 return None
             with transaction.atomic():
                 plan = plans_retained.restore_plan(
-                    document,
-                    policy=policy,
-                    columns=state.columns if state is not None else {},
-                    at=folder.begun_at() or self.at,
+                    document, policy=policy, columns=columns, at=folder.begun_at() or self.at
                 )
+                if folder.origin is not None:
+                    plans_retained.restore_origin(plan, folder.origin)
                 known = state.attempts if state is not None else []
                 for one in known:
                     plans_retained.restore_attempt(plan, one.identity, columns=one.columns)
@@ -109,19 +117,32 @@ class PlanRows:
         self.tally.attempts += len(known)
         return plan
 
-    def _policy(self, project: Project, digest: str) -> PolicyVersion | None:
+    def _columns(self, state: RetainedState | None) -> Columns:
+        """Return what is told of the plan's row; that it was imported, two documents tell."""
+        columns = dict(state.columns) if state is not None else {}
+        origin = self.folder.origin
+        if origin is None:
+            if columns.get("is_foreign"):
+                key = f"{self.folder.path}/{objects.FOREIGN}"
+                self.folder.tell(Grade.MISSING, key, "Where the plan was imported from is lost.")
+            return columns
+        return {"registered_by": origin.imported_by, **columns, "is_foreign": True}
+
+    def _policy(self, project: Project, digest: str, *, is_foreign: bool) -> PolicyVersion | None:
         known = PolicyVersion.objects.filter(project=project, digest=digest).first()
-        if known is not None:
+        if known is not None and (is_foreign or not known.is_foreign):
             return known
         lost = f"The policy {digest} is lost: register it with `evalhub policy put`."
         document = self.folder.named(objects.POLICY, digest=digest, lost=lost)
         if document is None:
             return None
         return plans_retained.restore_policy(
-            project, document, at=self.folder.begun_at() or self.at
+            project, document, is_foreign=is_foreign, at=self.folder.begun_at() or self.at
         )
 
     def give_allocations(self, plan: Plan) -> None:
+        if plan.is_foreign:
+            return
         for lane, pool, columns in self._given(plan):
             is_there = budget_retained.restore_allocation(
                 plan.project, plan.digest, lane=lane, pool_name=pool, columns=columns

@@ -17,7 +17,7 @@ from evalhub.protocol.archive import (
     stored_bytes_of,
 )
 from evalhub.protocol.canonical import bytes_digest
-from evalhub.protocol.faults import DocumentError, parse_document
+from evalhub.protocol.faults import DocumentError, parse_document, refuse_repeated_fields
 from evalhub.protocol.paths import RECORD_KINDS, ItemKind, ItemPath, PathError, parse_path
 from evalhub.protocol.plan import RunKey
 from evalhub.protocol.redaction import redacted_text, secret_counts
@@ -98,12 +98,16 @@ class Money:
 
 @dataclass
 class SegmentContent:
-    """A sorted segment. `header` is None while it is not known to be for this address."""
+    """A sorted segment. `header` is None while it is not known to be for this address.
+
+    It is not `is_whole` where only rows could tell what was in bytes that were removed.
+    """
 
     header: SegmentHeader | None = None
     accepted: list[AcceptedItem] = field(default_factory=list)
     refused: list[RefusedItem] = field(default_factory=list)
     money: Money = field(default_factory=Money)
+    is_whole: bool = True
 
     def refuse_all(self, unfit: Unfit) -> None:
         """Move every accepted item to the refused ones; the money stays."""
@@ -169,6 +173,7 @@ def _header(file: BinaryIO, archive: Archive, expected: Expected, seq: int) -> S
         raise UnfitError(Category.MALFORMED, error.code, error.sentence) from None
     try:
         header = parse_document(SegmentHeader, data)
+        refuse_repeated_fields(data)
     except DocumentError as error:
         _refuse_other_schema(data)
         raise UnfitError(Category.MALFORMED, "invalid_header", f"{HEADER_PATH}: {error}") from None
@@ -312,12 +317,12 @@ def _foreign(run: RunKey, expected: Expected) -> Unfit:
 
 
 def _cap(item: ItemPath) -> int:
+    if item.kind in _OPAQUE:
+        return _LOOKED_AT_BYTES
     return _TRANSCRIPT_BYTES if item.kind is ItemKind.TRANSCRIPT else _RECORD_BYTES
 
 
 def _checked(item: ItemPath, member: Member, found: _Bytes) -> Content:
-    if item.kind in _OPAQUE:
-        return _LOOKED_AT_BYTES
     if item.kind is ItemKind.FILE:
         check_attachment(item, found.sha256)
     if item.kind in _OPAQUE:

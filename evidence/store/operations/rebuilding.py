@@ -3,42 +3,29 @@
 A segment goes the way that it went when it arrived, except that what was decided then stands.
 """
 
+import io
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
-from typing import NamedTuple
+from datetime import datetime
 
 from evalhub.protocol.canonical import Digest
 from evalhub.protocol.segments import Receipt
-from evidence.store.models import Refusal, Segment
-from evidence.store.operations import objects, recording
+from evalhub.protocol.tombstones import TOMBSTONE
+from evidence.store import queries
+from evidence.store.models import Refusal, Removal, Segment
+from evidence.store.operations import objects, recording, removals, tombstones
 from evidence.store.operations.contents import Unfit
 from evidence.store.operations.findings import Grade, digest_of
 from evidence.store.operations.objects import Piece
 from evidence.store.operations.plan_folders import PlanFolder, StoredPiece
 from evidence.store.operations.plan_rows import KnownAttempt, PlanRows, Tally
-from evidence.store.operations.reading import (
-    Money,
-    SegmentContent,
-    SegmentUnfitError,
-    sorted_segment,
-)
+from evidence.store.operations.reading import Money, SegmentUnfitError, sorted_segment
 from evidence.store.operations.recording import Before, SegmentConflictError
+from evidence.store.operations.rereading import Reread, reread
 from evidence.store.operations.rows import ReceiptContradictedError
 from evidence.store.operations.uploads import Upload
 from evidence.store.storage import ObjectMissingError, object_store
 from lanes.plans.models import Attempt
-
-_EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
-
-
-class _Read(NamedTuple):
-    """A segment opened: sorted, or unfit as a whole; what its judge calls cost in any case."""
-
-    content: SegmentContent | None
-    detail: str
-    """Why it is unfit."""
-    money: Money
 
 
 class PlanRebuild:
@@ -71,6 +58,7 @@ class PlanRebuild:
             self._take_again(piece, attempt)
         rows.give_ends(plan, known)
         for one in known:
+            self._note_removed(one)
             self._take_unanswered(one)
         rows.end(plan)
 
@@ -84,21 +72,64 @@ class PlanRebuild:
     def _take_again(self, stored: StoredPiece, attempt: Attempt) -> None:
         """Make the rows of a segment that was answered."""
         try:
+            if stored.is_removed:
+                self._take_removed(stored, attempt)
+                return
             with self._upload(stored.key, stored.piece) as upload:
                 if upload is None:
                     return
-                read = _read(upload, attempt, seq=stored.piece.seq)
-                if stored.is_refused:
-                    self._refuse_again(stored, attempt, upload, read.money)
-                else:
-                    self._receive_again(stored, attempt, upload, read)
+                read = reread(upload.file, attempt, seq=stored.piece.seq)
+                self._take_read(stored, attempt, upload, read)
         except ReceiptContradictedError as error:
             self.folder.tell(Grade.DAMAGED, stored.key, f"It was left out: {error}")
         except SegmentConflictError as error:
             self.folder.tell(Grade.UNINDEXED, stored.key, f"It was left out: {error.detail}")
 
+    def _take_read(
+        self,
+        stored: StoredPiece,
+        attempt: Attempt,
+        upload: Upload,
+        read: Reread,
+        removal: Removal | None = None,
+    ) -> None:
+        if stored.is_refused:
+            self._refuse_again(stored, attempt, upload, read.money, removal)
+        else:
+            self._receive_again(stored, attempt, upload, read, removal)
+
+    def _take_removed(self, stored: StoredPiece, attempt: Attempt) -> None:
+        """Make the rows of a segment whose bytes were removed from what its tombstone tells."""
+        tombstone = self.folder.tombstone(stored.key)
+        if tombstone is None:
+            return
+        if (tombstone.seq, tombstone.sha256) != (stored.piece.seq, stored.piece.sha256):
+            key = objects.tombstone_key(stored.key)
+            self.folder.tell(Grade.DAMAGED, key, f"It speaks of segment {tombstone.seq}.")
+            return
+        content = tombstones.content_of(tombstone, attempt)
+        read = Reread(content if content.header is not None else None, "", content.money)
+        upload = Upload(io.BytesIO(), Digest(tombstone.sha256), tombstone.size_bytes)
+        removal = removals.known_removal(attempt.lane.plan, tombstone.removal)
+        self._take_read(stored, attempt, upload, read, removal)
+
+    def _note_removed(self, one: KnownAttempt) -> None:
+        """Tell rows that were there before, of a backup perhaps, what was removed since."""
+        for stem, kinds in one.folder.pieces.items():
+            if TOMBSTONE not in kinds or not removals.is_unaware(one.row, f"{stem}.zip"):
+                continue
+            tombstone = self.folder.tombstone(f"{stem}.zip")
+            if tombstone is not None:
+                removals.adopt(one.row, f"{stem}.zip", tombstone.removal)
+                self.tally.removed_segments += 1
+
     def _refuse_again(
-        self, stored: StoredPiece, attempt: Attempt, upload: Upload, money: Money
+        self,
+        stored: StoredPiece,
+        attempt: Attempt,
+        upload: Upload,
+        money: Money,
+        removal: Removal | None,
     ) -> None:
         told = self.folder.refusal(stored.key)
         if told is None:
@@ -110,12 +141,17 @@ class PlanRebuild:
             SegmentUnfitError(unfit, money),
             object_key=stored.key,
             at=told.refused_at,
-            before=self._before(None),
+            before=self._before(None, removal),
         )
         self.tally.refused_segments += 1
 
     def _receive_again(
-        self, stored: StoredPiece, attempt: Attempt, upload: Upload, read: "_Read"
+        self,
+        stored: StoredPiece,
+        attempt: Attempt,
+        upload: Upload,
+        read: Reread,
+        removal: Removal | None,
     ) -> None:
         receipt = self.folder.receipt(stored.key)
         if receipt is None:
@@ -130,13 +166,13 @@ class PlanRebuild:
             read.content,
             object_key=stored.key,
             at=receipt.received_at,
-            before=self._before(receipt),
+            before=self._before(receipt, removal),
         )
         self.tally.segments += 1
 
-    def _before(self, receipt: Receipt | None) -> Before:
+    def _before(self, receipt: Receipt | None, removal: Removal | None) -> Before:
         is_counted = self.rows.is_next_counted()
-        return Before(receipt, seen_at=self.at, is_counted=is_counted)
+        return Before(receipt, seen_at=self.at, is_counted=is_counted, removal=removal)
 
     def _take_unanswered(self, one: KnownAttempt) -> None:
         """Take segments that were stored and never answered, as if they had been sent now.
@@ -146,6 +182,9 @@ class PlanRebuild:
         for stem, kinds in one.folder.pieces.items():
             key = f"{stem}.zip"
             if set(kinds) != {"zip"} or _has_rows(one.row, key):
+                continue
+            if queries.is_purged(one.row.lane.plan):
+                # The sweep that carries the purge out removes it.
                 continue
             if not one.row.accepts_evidence:
                 sentence = "It was stored and never acknowledged, and its attempt has ended."
@@ -187,16 +226,6 @@ class PlanRebuild:
                 yield None
                 return
             yield Upload(file, Digest(digest), size)
-
-
-def _read(upload: Upload, attempt: Attempt, *, seq: int) -> _Read:
-    # Whether it came in time was decided when it came.
-    expected = recording.expected_of(attempt, at=_LATEST)._replace(opened_at=_EARLIEST)
-    try:
-        content = sorted_segment(upload.file, expected=expected, seq=seq)
-    except SegmentUnfitError as error:
-        return _Read(None, error.unfit.detail, error.money)
-    return _Read(content, "", content.money)
 
 
 def _has_rows(attempt: Attempt, key: str) -> bool:

@@ -8,7 +8,7 @@ from django.db import transaction
 from evalhub.protocol.segments import Receipt, Refused
 from evalhub.web.errors import DomainError
 from evidence.store import queries
-from evidence.store.models import Refusal, Segment
+from evidence.store.models import Refusal, Removal, Segment
 from evidence.store.operations import documents, receipts, rows, secrets
 from evidence.store.operations.reading import (
     Expected,
@@ -20,7 +20,8 @@ from evidence.store.operations.reading import (
 from evidence.store.operations.uploads import Upload
 from lanes.budget.operations import money as budget_operations
 from lanes.budget.operations.money import SettledCall, UnreadableCost
-from lanes.plans.models import Attempt
+from lanes.plans import queries as plans_queries
+from lanes.plans.models import Attempt, Plan
 from lanes.plans.operations import attempts as attempts_operations
 from lanes.plans.operations import lifecycle as lifecycle_operations
 
@@ -29,6 +30,20 @@ class SegmentConflictError(DomainError):
     status = 409
     code = "segment-conflict"
     fix = "Send new bytes under a new seq; a received segment never changes."
+
+
+class PlanPurgedError(DomainError):
+    """All evidence of the plan was removed by a person; it takes none any more."""
+
+    status = 410
+    code = "plan-purged"
+    fix = "Nothing is left to do: register another plan to run it again."
+
+    @classmethod
+    def of(cls, plan: Plan) -> "PlanPurgedError":
+        return cls(
+            f"The evidence of plan {plan.digest} was purged, and the plan takes none any more."
+        )
 
 
 class Received(NamedTuple):
@@ -47,6 +62,8 @@ class Before(NamedTuple):
     """When the receipt or the reason was seen beside the segment."""
     is_counted: bool
     """Whether the plan's row has seen it."""
+    removal: Removal | None = None
+    """Why its bytes were removed, if they were; that they are gone, the sweep sees."""
 
 
 def expected_of(attempt: Attempt, *, at: datetime) -> Expected:
@@ -54,7 +71,8 @@ def expected_of(attempt: Attempt, *, at: datetime) -> Expected:
     lane, plan = attempt.lane, attempt.lane.plan
     facts = queries.plan_facts(plan)
     return Expected(
-        project=plan.project.name,
+        # As the plan itself names it: what was imported into another project stays what it was.
+        project=plans_queries.plan_document(plan).project,
         plan=plan.digest,
         lane=lane.name,
         attempt=attempt.key,
@@ -82,6 +100,11 @@ def known_receipt(attempt: Attempt, seq: int, upload: Upload) -> Received | None
     return Received(receipts.receipt_of(segment), is_new=False)
 
 
+def is_removed(attempt: Attempt, seq: int) -> bool:
+    """Return whether the bytes of a received segment were ordered away."""
+    return Segment.objects.filter(attempt=attempt, seq=seq, removal__isnull=False).exists()
+
+
 def record_segment(
     attempt: Attempt,
     upload: Upload,
@@ -95,6 +118,7 @@ def record_segment(
 
     Raises:
         SegmentConflictError: if other bytes were received under its seq meanwhile.
+        PlanPurgedError: if the plan was purged meanwhile.
         ReceiptContradictedError: if the rows that are there do not allow what was decided before.
     """
     header = content.header
@@ -106,6 +130,8 @@ def record_segment(
         known = known_receipt(attempt, header.seq, upload)
         if known is not None:
             return known
+        if before is None:
+            _expect_not_purged(locked)
         if before is None or before.receipt is None:
             decided = rows.decided_items(locked, content)
             receipt = Receipt(
@@ -129,14 +155,15 @@ def record_segment(
             received_at=at,
             receipt=receipt.model_dump(mode="json"),
             receipt_stored_at=before.seen_at if before is not None else None,
+            removal=before.removal if before is not None else None,
         )
         items = rows.store_items(segment, attempt, decided.fresh)
         rows.store_refusals(attempt, decided.refused, segment=segment, object_key=object_key, at=at)
         _note_unknown(attempt, content.money, at=at)
-        _tell_plan(attempt, before, at=at, late=bool(decided.fresh))
-    if before is None:
         if before is None:
             secrets.note_found(attempt, segment, items, at=at)
+        _tell_plan(attempt, before, at=at, late=bool(decided.fresh))
+    if before is None:
         receipts.store_receipt(segment)
     return Received(receipt, is_new=True)
 
@@ -150,12 +177,18 @@ def quarantine_segment(
     at: datetime,
     before: Before | None = None,
 ) -> None:
-    """Keep a whole refused segment, once however often it is sent."""
+    """Keep a whole refused segment, once however often it is sent.
+
+    Raises:
+        PlanPurgedError: if the plan was purged meanwhile.
+    """
     with transaction.atomic(durable=True):
         _settle(attempt, error.money, at=at)
-        _locked(attempt)
+        locked = _locked(attempt)
         if Refusal.objects.filter(attempt=attempt, object_key=object_key, path="").exists():
             return
+        if before is None:
+            _expect_not_purged(locked)
         item = RefusedItem("", error.unfit, upload.sha256, upload.size_bytes)
         (refusal,) = rows.store_refusals(
             attempt,
@@ -165,6 +198,8 @@ def quarantine_segment(
             at=at,
             stored_at=before.seen_at if before is not None else None,
         )
+        if before is not None and before.removal is not None:
+            Refusal.objects.filter(pk=refusal.pk).update(removal=before.removal)
         _note_unknown(attempt, error.money, at=at)
         _tell_plan(attempt, before, at=at, late=False)
     if before is None:
@@ -178,14 +213,21 @@ def _tell_plan(attempt: Attempt, before: Before | None, *, at: datetime, late: b
         lifecycle_operations.bump_inputs(attempt.lane.plan, at=at, late=late)
 
 
+def _expect_not_purged(locked: Attempt) -> None:
+    # A purge ends the attempts: what still runs need not be asked for.
+    if not locked.accepts_evidence and queries.is_purged(locked.lane.plan):
+        raise PlanPurgedError.of(locked.lane.plan)
+
+
 def _locked(attempt: Attempt) -> Attempt:
     return Attempt.objects.select_for_update(no_key=True).get(pk=attempt.pk)
 
 
 def _settle(attempt: Attempt, money: Money, *, at: datetime) -> None:
-    if not money.calls:
-        return
     lane, plan = attempt.lane, attempt.lane.plan
+    # What a foreign plan cost was paid where it ran.
+    if not money.calls or plan.is_foreign:
+        return
     calls = [
         SettledCall(
             project=plan.project,
@@ -205,6 +247,8 @@ def _settle(attempt: Attempt, money: Money, *, at: datetime) -> None:
 
 def _note_unknown(attempt: Attempt, money: Money, *, at: datetime) -> None:
     lane, plan = attempt.lane, attempt.lane.plan
+    if plan.is_foreign:
+        return
     for path, lines in money.unknown.items():
         note = UnreadableCost(plan.project, plan.digest, lane.name, attempt.key, path, lines)
         budget_operations.note_unknown_cost(note, at=at)

@@ -23,12 +23,14 @@ _PLAN_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 DERIVED = (
     "lanes_plans.Plan",
+    "lanes_plans.Origin",
     "lanes_plans.Lane",
     "lanes_plans.Attempt",
     "lanes_budget.SubAllocation",
     "lanes_budget.LedgerEntry",
     "lanes_budget.UnknownCost",
     "lanes_fidelity.ProbeResult",
+    "evidence_store.Removal",
     "evidence_store.Segment",
     "evidence_store.Seal",
     "evidence_store.PlanCopy",
@@ -37,8 +39,11 @@ DERIVED = (
     "evidence_store.Refusal",
     "evidence_store.JudgeCall",
     "evidence_store.Score",
+    "evidence_store.PlanStorage",
 )
-"""The tables that are made again. `PolicyVersion` is, as far as plans were registered under it."""
+"""The tables that are made again; of a removal as far as something was removed, of storage by its sweep.
+
+`PolicyVersion` is, as far as plans were registered under it."""
 
 NOT_DERIVED = (
     "- projects with their salt, people, tokens, channels, notices, audit: a backup; else"
@@ -48,6 +53,8 @@ NOT_DERIVED = (
     "- pools and expected schedules: a backup; else `evalhub pool put`, `evalhub schedule put`, and"
     " this command again for what lanes were given",
     "- baselines: a backup; else `evalhub baseline adopt`",
+    "- for how long evidence is kept, and pins: a backup; else `evalhub storage keep` and `evalhub pin`"
+    " before `manage.py up`, or what is old goes",
     "- conclusions, decision records, match rates: a backup; else `evalhub plan close DIGEST` has a"
     " plan concluded anew from its evidence. The checks at GitHub stay as they are",
 )

@@ -68,8 +68,34 @@ def decided_before(attempt: Attempt, content: SegmentContent, receipt: Receipt) 
     """Return what a receipt says of a segment's items, whatever would be decided now.
 
     Raises:
+        ReceiptContradictedError: as `told_items`, or if an item that it accepted is beside another
+            of its path.
+    """
+    told = told_items(content, receipt)
+    taken = _taken_paths(attempt, [item.path for item in told.accepted])
+    decided = Decided([], [], told.refused)
+    for item in told.accepted:
+        if taken.get(item.path, item.sha256) != item.sha256:
+            raise ReceiptContradictedError(
+                f"{item.path!r} was accepted, but the attempt has another item at this path."
+            )
+        (decided.repeated if item.path in taken else decided.fresh).append(item)
+    return decided
+
+
+class ToldItems(NamedTuple):
+    """The items of a segment as its receipt sorts them."""
+
+    accepted: list[AcceptedItem]
+    refused: list[RefusedItem]
+
+
+def told_items(content: SegmentContent, receipt: Receipt) -> ToldItems:
+    """Return a segment's items as its receipt sorts them.
+
+    Raises:
         ReceiptContradictedError: if it names other items than the segment has, or if one that it
-            accepted cannot be read now or is beside another of its path.
+            accepted cannot be read now.
     """
     there = {item.path: item for item in content.refused}
     there |= {item.path: refused(item, _UNDECIDED) for item in content.accepted}
@@ -83,19 +109,11 @@ def decided_before(attempt: Attempt, content: SegmentContent, receipt: Receipt) 
             f"{first.path!r} was accepted and cannot be read by this release: {first.unfit.detail}"
         )
     accepted = [item for item in content.accepted if item.path not in turned_away]
-    if len(accepted) != receipt.accepted:
+    if content.is_whole and len(accepted) != receipt.accepted:
         raise ReceiptContradictedError(
             f"its receipt says that {receipt.accepted} items were accepted, but it has {len(accepted)}."
         )
-    taken = _taken_paths(attempt, [item.path for item in accepted])
-    decided = Decided([], [], list(turned_away.values()))
-    for item in accepted:
-        if taken.get(item.path, item.sha256) != item.sha256:
-            raise ReceiptContradictedError(
-                f"{item.path!r} was accepted, but the attempt has another item at this path."
-            )
-        (decided.repeated if item.path in taken else decided.fresh).append(item)
-    return decided
+    return ToldItems(accepted, list(turned_away.values()))
 
 
 _UNDECIDED = Unfit(Category.MALFORMED, "", "")
@@ -178,12 +196,14 @@ def store_items(segment: Segment, attempt: Attempt, accepted: Sequence[AcceptedI
             header_offset=item.member.header_offset,
             stored_bytes=item.member.stored_bytes,
             lines=item.content.lines,
+            secrets=item.secrets,
         )
         for item in accepted
     )
     _store_judge_calls(rows, accepted, runs)
     _store_measured_scores(attempt, runs, accepted)
     probes.store_probes(attempt, accepted)
+    return rows
 
 
 def store_refusals(
@@ -196,14 +216,12 @@ def store_refusals(
     stored_at: datetime | None = None,
 ) -> list[Refusal]:
     """Write the quarantine's rows; the bytes stay where they lie."""
-            secrets=item.secrets,
     return Refusal.objects.bulk_create(
         Refusal(
             attempt=attempt,
             plan=attempt.lane.plan,
             segment=segment,
             path=item.path[:LONGEST_KEPT_PATH],
-    return rows
             category=item.unfit.category,
             code=item.unfit.code,
             detail=item.unfit.detail[:_LONGEST_DETAIL],

@@ -3,14 +3,23 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import TypedDict
 
 from evalhub.protocol.faults import DocumentError, parse_document
 from evalhub.protocol.retained import RetainedAttempt
+from evalhub.protocol.tombstones import RemovalOrder
 from evidence.store.models import Refusal, Seal, Segment
-from evidence.store.operations import documents, objects
-from lanes.plans.models import Attempt, Plan
+from evidence.store.operations import documents, objects, tombstones
+from evidence.store.operations.tombstones import Stored
+from lanes.plans.models import Attempt, Origin, Plan
 
 _ROWS_AT_ONCE = 2_000
+
+
+class _OfBytes(TypedDict):
+    is_bytes: bool
+    is_required: bool
+    is_gone: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +37,10 @@ class Vouched:
     is_like: Callable[[bytes], bool] | None = None
     """Says whether bytes are right that may be others than `written` returns; asked instead."""
     segment_id: int | None = None
+    is_bytes: bool = False
+    """Whether it is what a lane sent, and not a document that the server wrote beside it."""
+    is_gone: bool = False
+    """It was removed on purpose, and is not to be there."""
 
 
 def vouched_by_plan(plan: Plan) -> Iterator[Vouched]:
@@ -37,6 +50,7 @@ def vouched_by_plan(plan: Plan) -> Iterator[Vouched]:
     """
     folder, is_copied = objects.plan_folder(plan), hasattr(plan, "copy")
     evidence = Segment.objects.filter(attempt__lane__plan=plan).exists()
+    yield from _origin(plan)
     yield Vouched(
         key=f"{folder}/{objects.PLAN}",
         what="The plan's document",
@@ -51,6 +65,16 @@ def vouched_by_plan(plan: Plan) -> Iterator[Vouched]:
         sha256=plan.policy.digest,
         written=partial(_policy_bytes, plan),
     )
+
+
+def _origin(plan: Plan) -> Iterator[Vouched]:
+    document = Origin.objects.filter(plan=plan).values_list("document", flat=True).first()
+    if document is not None:
+        yield Vouched(
+            key=f"{objects.plan_folder(plan)}/{objects.FOREIGN}",
+            what="What tells where the plan was imported from",
+            written=document.encode,
+        )
 
 
 def vouched_by_attempt(attempt: Attempt) -> Iterator[Vouched]:
@@ -78,13 +102,16 @@ def vouched_by_attempt(attempt: Attempt) -> Iterator[Vouched]:
 
 
 def _segments(attempt: Attempt) -> Iterator[Vouched]:
-    for row in Segment.objects.filter(attempt=attempt).order_by("seq").iterator(_ROWS_AT_ONCE):
+    rows = Segment.objects.filter(attempt=attempt).select_related("removal")
+    for row in rows.order_by("seq").iterator(_ROWS_AT_ONCE):
         yield Vouched(
             key=row.object_key,
             what=f"Segment {row.seq} of attempt {attempt.key}",
             sha256=row.sha256,
             segment_id=row.pk,
+            **_of_bytes(row),
         )
+        yield from _tombstone(row, f"segment {row.seq} of attempt {attempt.key}")
         yield Vouched(
             key=objects.receipt_key(row.object_key),
             what=f"The receipt of segment {row.seq} of attempt {attempt.key}",
@@ -95,18 +122,47 @@ def _segments(attempt: Attempt) -> Iterator[Vouched]:
 
 def _refused_segments(attempt: Attempt) -> Iterator[Vouched]:
     rows = Refusal.objects.filter(attempt=attempt, segment__isnull=True, path="")
+    rows = rows.select_related("removal")
     for row in rows.order_by("pk").iterator(_ROWS_AT_ONCE):
         yield Vouched(
             key=row.object_key,
             what=f"A refused segment of attempt {attempt.key}",
             sha256=row.sha256,
+            **_of_bytes(row),
         )
+        yield from _tombstone(row, f"a refused segment of attempt {attempt.key}")
         yield Vouched(
             key=objects.refusal_key(row.object_key),
             what=f"The reason beside a refused segment of attempt {attempt.key}",
             is_required=row.stored_at is not None,
             written=partial(objects.document_bytes, documents.refusal_document(row)),
         )
+
+
+def _of_bytes(row: Stored) -> _OfBytes:
+    # Those that were ordered away may go at any moment.
+    return {
+        "is_bytes": True,
+        "is_required": row.removal_id is None,
+        "is_gone": row.gone_at is not None,
+    }
+
+
+def _tombstone(row: Stored, what: str) -> Iterator[Vouched]:
+    if row.removal is None:
+        return
+    order = tombstones.order_of(row.removal)
+    yield Vouched(
+        key=objects.tombstone_key(row.object_key),
+        what=f"The tombstone of {what}",
+        is_required=row.gone_at is not None,
+        written=partial(_tombstone_bytes, row, order),
+        is_like=partial(tombstones.is_tombstone_of, row),
+    )
+
+
+def _tombstone_bytes(row: Stored, order: RemovalOrder) -> bytes:
+    return objects.document_bytes(tombstones.tombstone_from_rows(row, order))
 
 
 def _tells_of(attempt: Attempt, data: bytes) -> bool:

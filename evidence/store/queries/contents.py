@@ -17,7 +17,7 @@ from evalhub.protocol.paths import ItemKind
 from evalhub.protocol.records import LaneEnvironment
 from evalhub.protocol.zip_structure import ArchiveError, ArchiveLimits
 from evalhub.web.errors import DomainError
-from evidence.store.models import LONGEST_KEPT_PATH, Item, Refusal
+from evidence.store.models import LONGEST_KEPT_PATH, Item, Refusal, Segment
 from evidence.store.storage import ObjectMissingError, object_store
 from lanes.plans.models import Plan
 
@@ -33,6 +33,14 @@ class EvidenceDamagedError(DomainError):
     )
 
 
+class EvidenceRemovedError(DomainError):
+    """Bytes are gone on purpose: their age, or a person, had them removed."""
+
+    status = 410
+    code = "evidence-removed"
+    fix = "Its digest, and what was made of it, are kept; the bytes are not."
+
+
 class ReportedEnvironment(NamedTuple):
     """Where a lane says that one of its attempts ran."""
 
@@ -46,7 +54,9 @@ def item_bytes(item: Item) -> bytes:
 
     Raises:
         EvidenceDamagedError: if the bytes are not those that were acknowledged.
+        EvidenceRemovedError: if they were removed on purpose.
     """
+    _expect_not_removed(item.segment)
     with _kept(item.path):
         window = object_store().read_range(
             item.segment.object_key,
@@ -64,6 +74,11 @@ def item_bytes(item: Item) -> bytes:
     return data
 
 
+def _expect_not_removed(stored: Segment | Refusal) -> None:
+    if stored.removal is not None:
+        raise EvidenceRemovedError(stored.removal.sentence)
+
+
 @contextmanager
 def _kept(what: str) -> Iterator[None]:
     """Read what a row vouches for: that it is absent is no wrong address, but a loss."""
@@ -78,7 +93,9 @@ def refusal_bytes(refusal: Refusal) -> bytes:
 
     Raises:
         EvidenceDamagedError: if they are not there any more.
+        EvidenceRemovedError: if they were removed on purpose.
     """
+    _expect_not_removed(refusal.segment or refusal)
     with _kept(refusal.path or "The segment"), object_store().open(refusal.object_key) as file:
         if not refusal.path:
             return file.read()
@@ -92,10 +109,13 @@ def refusal_bytes(refusal: Refusal) -> bytes:
 
 
 def lane_environments(plan: Plan) -> list[ReportedEnvironment]:
-    """Return where each attempt of each lane says that it ran, in the order of the attempts."""
-    items = Item.objects.filter(attempt__lane__plan=plan, kind=ItemKind.ENVIRONMENT).select_related(
-        "segment", "attempt__lane"
-    )
+    """Return where each attempt of each lane says that it ran, in the order of the attempts.
+
+    What was removed says nothing any more.
+    """
+    items = Item.objects.filter(
+        attempt__lane__plan=plan, kind=ItemKind.ENVIRONMENT, segment__removal__isnull=True
+    ).select_related("segment", "attempt__lane")
     return [
         ReportedEnvironment(
             item.attempt.lane.name,

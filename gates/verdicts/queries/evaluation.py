@@ -17,6 +17,7 @@ from gates.verdicts.queries import gather, repeats
 from gates.verdicts.queries.comparators import (
     Adopted,
     Comparator,
+    Comparison,
     adopted_for,
     candidate_arms,
     comparators,
@@ -29,6 +30,7 @@ from gates.verdicts.queries.findings import Code, Effect, Finding
 from gates.verdicts.queries.isolation import Case, ClaimResult, Report, isolation_results
 from gates.verdicts.queries.population import Base, population_findings
 from gates.verdicts.queries.records import Draft, draft, evidence_digest, side_digest
+from gates.verdicts.queries.removed import removed_findings
 from gates.verdicts.queries.sides import (
     Member,
     Side,
@@ -159,7 +161,7 @@ def evaluate(plan: Plan) -> Evaluation:
         advisory=tuple(_advisory([*loaded.found, *loaded.shown], context)),
         attempts=tuple(attempts),
         spend=spend,
-        choices=tuple(_choices(loaded.adopted)),
+        choices=tuple(_choices(loaded)),
         own_evidence=loaded.own_evidence,
         evidence_digest=_candidate_digest(loaded),
     )
@@ -180,6 +182,7 @@ def _evidence_findings(plan: Plan, context: Context) -> list[Finding]:
         *gather.unmeasured_findings(firsts, most=policy.max_unmeasured),
         *repeats.remeasured_findings(plan, document, evidence, measured=measured),
         *repeats.unscored_findings(plan, document, policy, evidence),
+        *removed_findings(plan),
     ]
 
 
@@ -239,9 +242,22 @@ def _candidate_digest(loaded: _Loaded) -> Digest:
     return loaded.digests[key] if key in loaded.digests else evidence_digest(key)
 
 
-def _choices(adopted: Adopted) -> list[Choice]:
-    pairs = ((BaselineKind.ROLLING, adopted.rolling), (BaselineKind.RELEASE, adopted.release))
-    return [Choice(kind, baseline) for kind, baseline in pairs if baseline is not None]
+def _choices(loaded: _Loaded) -> list[Choice]:
+    """Return what the plan keeps: not a baseline that serves none of its arms, as it waits for another."""
+    rolling, release, _ = loaded.adopted
+    return [
+        Choice(kind, baseline)
+        for kind, comparison, baseline in (
+            (BaselineKind.ROLLING, Comparison.HISTORY, rolling),
+            (BaselineKind.RELEASE, Comparison.RELEASE, release),
+        )
+        if baseline is not None and not _is_in_vain(comparison, loaded)
+    ]
+
+
+def _is_in_vain(comparison: Comparison, loaded: _Loaded) -> bool:
+    wanted = [c for _, found in loaded.found for c in found if c.comparison is comparison]
+    return bool(wanted) and all(c.baseline is None for c in wanted)
 
 
 def _advisory(found: Sequence[tuple[Arm, list[Comparator]]], context: Context) -> list[Judged]:

@@ -34,6 +34,7 @@ class Code(StrEnum):
     MALFORMED = "malformed"
     INCOMPATIBLE = "incompatible"
     UNREADABLE_SEGMENT = "unreadable_segment"
+    PURGED = "purged"
     JUDGE_CHANGED = "judge_changed"
     OUT_OF_SCALE = "out_of_scale"
     UNMEASURED = "unmeasured"

@@ -21,6 +21,10 @@ _ADVICE = (
     ),
     ({Grade.UNINDEXED}, "What the rows do not know, `manage.py reindex` makes again."),
     (
+        {Grade.RETURNED},
+        "What was removed on purpose goes again with --mend; find out who put it back.",
+    ),
+    (
         {Grade.EXTRA},
         "Extra objects harm nothing: an upload was broken off, or others put them there.",
     ),
@@ -79,6 +83,8 @@ def _summary(looked: Looked, told: Counter[Grade], *, is_json: bool, has_fault: 
     lines = [
         f"{looked.plans} plans, {looked.objects} objects, {looked.bytes} bytes were looked at."
     ]
+    if looked.removed:
+        lines[0] += f" {looked.removed} segments were purged or removed because of their age."
     if not told:
         return f"{lines[0]} Each is what its row says."
     lines.append(f"{', '.join(f'{count} {word}' for word, count in counts.items() if count)}.")
