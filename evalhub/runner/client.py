@@ -15,6 +15,7 @@ from evalhub import __version__
 from evalhub.protocol.faults import Fault
 from evalhub.protocol.messages import (
     Heartbeat,
+from evalhub.protocol.identity import JWT_TYPE, TOKEN_EXCHANGE, ExchangedToken
     HeartbeatAnswer,
     OpenedAttempt,
     Problem,
@@ -72,7 +73,14 @@ class Store:
     cannot work, and StoreRefusedError when it says no.
     """
 
-    def __init__(self, url: str, token: str | None, *, clock: StoreClock | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        *,
+        clock: StoreClock | None = None,
+        auth: httpx.Auth | None = None,
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise InputError(
@@ -95,6 +103,7 @@ class Store:
         if not token.isascii() or not token.isprintable() or " " in token:
             raise InputError("EVALHUB_TOKEN has characters that no token has; copy it again.")
         self._client.headers["Authorization"] = f"Bearer {token}"
+            auth=auth,
 
     def close(self) -> None:
         self._client.close()
@@ -116,6 +125,15 @@ class Store:
     def put_pool(self, project: str, pool: str, document: bytes) -> JsonObject:
         return self._json(
             self._put(f"/projects/{_project(project)}/pools/{quote(pool, safe='')}", document)
+    def exchange_identity(self, identity: str) -> ExchangedToken:
+        """Give the identity that CI signed for this job for a token of the store."""
+        form = {
+            "grant_type": TOKEN_EXCHANGE,
+            "subject_token": identity,
+            "subject_token_type": JWT_TYPE,
+        }
+        return _model(ExchangedToken, self._request("POST", "/token", data=form))
+
         )
 
     def put_schedule(self, project: str, suite: str, document: bytes) -> JsonObject:

@@ -1,11 +1,13 @@
 """From flags and environment to a store, and how one that is away is waited for."""
 
 import argparse
+import os
 import random
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from evalhub.runner.ci_identity import advice_without_identity, found_identity, has_identity
 from evalhub.runner.client import Store
 from evalhub.runner.errors import InputError, StoreUnreachableError
 from evalhub.runner.options import store_token, store_url
@@ -18,21 +20,29 @@ _TICK_SECONDS = 0.2
 
 
 def connected(options: argparse.Namespace) -> Store:
-    """Return the store that the command was given.
+    """Return the store that the command was given; without a token, with the identity of the CI job.
 
     Raises:
-        InputError: if address or token is absent.
+        InputError: if the address is absent, or token and identity are.
     """
     url = store_url(options)
     if url is None:
         raise InputError("EVALHUB_URL was absent; expected the address of the store (or --url).")
     token = store_token(options)
-    if token is None:
+    if token is not None:
+        return Store(url, token)
+    identity = found_identity(url)
+    if identity is None:
         raise InputError(
             "EVALHUB_TOKEN was absent; expected a token of the project "
-            "(or EVALHUB_TOKEN_FILE, a file that holds it)."
+            f"(or EVALHUB_TOKEN_FILE, a file that holds it).{advice_without_identity(os.environ)}"
         )
-    return Store(url, token)
+    return Store(url, None, auth=identity)
+
+
+def can_connect(options: argparse.Namespace) -> bool:
+    """Return whether `connected` has all that it needs."""
+    return store_url(options) is not None and (store_token(options) is not None or has_identity())
 
 
 def delay_seconds(failures: int, *, asked_for: int) -> float:

@@ -22,8 +22,6 @@ LANE_SECRETS = (
     "ACTIONS_RUNTIME_TOKEN",
 )
 _FD_VARIABLE = "EVALHUB_TOKEN_FD"
-# What every pipe takes at once without a reader (Linux: 64 KiB, a page at the least).
-_MOST_BYTES = 4096
 
 _held: dict[str, str] = {}
 
@@ -35,11 +33,20 @@ def start_again_without_secrets() -> None:
     """
     secrets = {name: os.environ[name] for name in LANE_SECRETS if os.environ.get(name)}
     data = json.dumps(secrets).encode()
-    if not secrets or not sys.executable or len(data) > _MOST_BYTES:
+    if not secrets or not sys.executable:
         return
     reading, writing = os.pipe()
-    os.write(writing, data)
+    # Nobody reads yet: what the pipe does not take at once (Linux: 64 KiB, a page at the least) would
+    # be waited for without end. CI's tokens have a few thousand bytes each.
+    os.set_blocking(writing, False)
+    try:
+        is_whole = os.write(writing, data) == len(data)
+    except BlockingIOError:
+        is_whole = False
     os.close(writing)
+    if not is_whole:
+        os.close(reading)
+        return
     os.set_inheritable(reading, True)  # noqa: FBT003 - takes no name
     kept = {name: value for name, value in os.environ.items() if name not in secrets}
     try:
@@ -76,13 +83,18 @@ def with_held_secrets(environment: Mapping[str, str], *, token: str | None) -> d
     return {**environment, **_held, **({"EVALHUB_TOKEN": token} if token else {})}
 
 
+def held(name: str) -> str | None:
+    """Return what the environment has under one of LANE_SECRETS, or had before it was taken out."""
+    return os.environ.get(name) or _held.get(name)
+
+
 def given_token() -> str | None:
     """Return the token of EVALHUB_TOKEN, or of the file that EVALHUB_TOKEN_FILE names.
 
     Raises:
         InputError: if the file cannot be read or holds no token.
     """
-    token = os.environ.get("EVALHUB_TOKEN") or _held.get("EVALHUB_TOKEN")
+    token = held("EVALHUB_TOKEN")
     path = os.environ.get("EVALHUB_TOKEN_FILE")
     return token or (_token_in(path) if path else None)
 

@@ -12,7 +12,7 @@ from evalhub.protocol.refusals import BaseSuite
 from evalhub.protocol.suite import Suite
 from evalhub.runner import clock, planning
 from evalhub.runner.commands import plan_flags
-from evalhub.runner.connection import connected
+from evalhub.runner.connection import can_connect, connected
 from evalhub.runner.console import complain, say, say_json, table
 from evalhub.runner.digests import add_plan_digest, plan_digest
 from evalhub.runner.documents import (
@@ -24,7 +24,7 @@ from evalhub.runner.documents import (
 )
 from evalhub.runner.errors import Exit
 from evalhub.runner.importers import results
-from evalhub.runner.options import add_command, store_token, store_url, wants_json
+from evalhub.runner.options import add_command, wants_json
 from evalhub.runner.reuse import plan_of_workflow_run
 
 
@@ -72,7 +72,7 @@ def _reusable(options: argparse.Namespace, request: planning.PlanRequest) -> Jso
     workflow_run = request.source.get("workflow_run_id")
     if workflow_run is None or options.no_reuse:
         return None
-    if store_url(options) is None or store_token(options) is None:
+    if not can_connect(options):
         return None
     with connected(options) as store:
         return plan_of_workflow_run(
