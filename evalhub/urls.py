@@ -27,6 +27,7 @@ urlpatterns = [
     path("healthz", views.healthz, name="healthz"),
     path("api/v1/", include(api)),
     path("", include("lanes.projects.urls")),
+    path("", include("lanes.plans.urls")),
     path("", include("evidence.reader.urls")),
     path("", include("gates.overview.urls")),
 ]

@@ -76,6 +76,12 @@ class BudgetAnswer(Record):
     budget_microusd: PoolMicroUsd | None
 
 
+class CancelRequest(Record):
+    """Why nobody waits for a plan any more."""
+
+    reason: str = Field(min_length=3, max_length=300)
+
+
 class AdoptionRequest(Record):
     """A maintainer names a plan as the baseline and thereby vouches for it."""
 

@@ -31,7 +31,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "suite": Command("suite", "register the scenarios of a project"),
     "policy": Command("policy", "register or check what a project's gate demands"),
-    "plan": Command("plan", "build, check, register or close a plan"),
+    "plan": Command("plan", "build, check, register, close, reopen or cancel a plan"),
     "lane": Command("lane", "run a lane of a plan and send its evidence"),
     "push": Command("push", "send a spool, or the results of another tool"),
     "verdict": Command("verdict", "say what a plan means; the exit code says it too"),

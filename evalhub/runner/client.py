@@ -172,6 +172,13 @@ class Store:
     def close_plan(self, digest: str) -> JsonObject:
         return self._json(self._request("POST", f"/plans/{_digest(digest)}/close"))
 
+    def reopen_plan(self, digest: str) -> JsonObject:
+        return self._json(self._request("POST", f"/plans/{_digest(digest)}/reopen"))
+
+    def cancel_plan(self, digest: str, *, reason: str) -> JsonObject:
+        body = {"reason": reason}
+        return self._json(self._request("POST", f"/plans/{_digest(digest)}/cancel", json=body))
+
     def conclusion(self, digest: str, *, wait_seconds: int) -> Answered:
         """Return the conclusion, or with status 202 the state of a plan that has none yet."""
         answer = self._request(

@@ -19,6 +19,8 @@ class Decision(NamedTuple):
     conclusion: Conclusion | None
     previous: Conclusion | None
     """The newest conclusion, whatever inputs it saw."""
+    is_cancelled: bool = False
+    """Whether there never will be one."""
 
 
 def newest_conclusion(plan: Plan) -> Conclusion | None:
@@ -58,9 +60,10 @@ def unconcluded_plans(*, at: datetime) -> list[Plan]:
 
 def decision_of(plan: Plan) -> Decision:
     """Return where a plan stands now, read anew."""
-    state, generation, version = Plan.objects.values_list(
-        "state", "generation", "inputs_version"
+    state, generation, version, cancelled_at = Plan.objects.values_list(
+        "state", "generation", "inputs_version", "cancelled_at"
     ).get(pk=plan.pk)
     newest = newest_conclusion(plan)
     is_current = newest is not None and newest.inputs_version == version
-    return Decision(str(state), generation, newest if is_current else None, newest)
+    current = newest if is_current else None
+    return Decision(str(state), generation, current, newest, cancelled_at is not None)

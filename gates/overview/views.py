@@ -28,7 +28,7 @@ from gates.verdicts.queries import comparators
 from lanes.budget import queries as budget
 from lanes.fidelity import queries as fidelity
 from lanes.plans import queries as plan_queries
-from lanes.plans.models import Plan, PlanState
+from lanes.plans.models import Plan
 from lanes.projects.models import Project, Role
 from lanes.projects.queries import members
 
@@ -117,6 +117,8 @@ def plan(request: HttpRequest, digest: str) -> HttpResponse:
         "outcomes": reader.outcome_counts(found),
         "baselines": {b.plan.digest: b for b in against.values() if b.plan.pk != found.pk},
         "check": checks.check_of_plan(found),
+        "newer": plan_queries.plan_in_place_of(found),
+        "may_manage": members.has_role(request.user, found.project, Role.MAINTAINER),
         "attempts": plan_queries.attempts_of(found),
         "refusals": store.refusal_counts(found),
         "rates": fidelity.rates_of_plan(found.digest),
@@ -138,11 +140,11 @@ def _progress(plan: Plan, document: PlanDocument) -> dict[str, Any]:
         coverage=store.missing_evidence(plan, with_advisory=True),
         attempts=plan_queries.newest_attempts(plan),
         spend=spend,
-        is_concluded=plan.state == PlanState.CONCLUDED,
+        is_concluded=not plan.is_open,
     )
     done = presentation.progress(rows)
     return {
-        "is_open": plan.state != PlanState.CONCLUDED,
+        "is_open": plan.is_open,
         "lanes": rows,
         "progress": done,
         "spend": spend,

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from lanes.plans.api import attempts, documents, plans, probes, schedules
+from lanes.plans.api import attempts, documents, endings, plans, probes, schedules
 
 urlpatterns = [
     path(
@@ -28,7 +28,9 @@ urlpatterns = [
     path("plans", plans.PlansEndpoint.as_view(), name="api-plans"),
     path("plans/<digest:digest>", plans.PlanEndpoint.as_view(), name="api-plan"),
     path("plans/<digest:digest>/probes", probes.ProbesEndpoint.as_view(), name="api-probes"),
-    path("plans/<digest:digest>/close", plans.CloseEndpoint.as_view(), name="api-close"),
+    path("plans/<digest:digest>/close", endings.CloseEndpoint.as_view(), name="api-close"),
+    path("plans/<digest:digest>/reopen", endings.ReopenEndpoint.as_view(), name="api-reopen"),
+    path("plans/<digest:digest>/cancel", endings.CancelEndpoint.as_view(), name="api-cancel"),
     path(
         "plans/<digest:digest>/lanes/<str:lane>/attempts",
         attempts.AttemptsEndpoint.as_view(),

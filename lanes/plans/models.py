@@ -72,7 +72,8 @@ class Plan(models.Model):
     """A registered plan. The document is kept as its canonical text; columns are copies to find it by.
 
     `inputs_version` rises with every change that can alter a conclusion, in the transaction of the
-    change; `generation` rises when a concluded plan runs again.
+    change; `generation` rises when a concluded plan runs again. A cancelled plan comes to rest without
+    a conclusion: then `concluded_version` is the version that the check has seen.
     """
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="plans")
@@ -91,10 +92,10 @@ class Plan(models.Model):
     workflow_run_id = models.BigIntegerField(null=True)
     run_count = models.PositiveIntegerField(help_text="Run keys of all lanes.")
     is_verified = models.BooleanField(default=False)
-    is_foreign = models.BooleanField(
     verified_source = models.JSONField(
         null=True, help_text="What the CI job's identity said; null for a static token."
     )
+    is_foreign = models.BooleanField(
         default=False,
         db_default=False,
         help_text="It was imported: it has no check, spends nothing and governs nothing here.",
@@ -131,6 +132,8 @@ class Plan(models.Model):
     closed_at = models.DateTimeField(null=True)
     superseded_at = models.DateTimeField(null=True)
     cancelled_at = models.DateTimeField(null=True)
+    cancelled_by = models.CharField(max_length=200, default="", db_default="")
+    cancel_reason = models.CharField(max_length=300, default="", db_default="")
     concluded_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -179,6 +182,11 @@ class Plan(models.Model):
         return self.digest
 
     @property
+    def is_open(self) -> bool:
+        """Whether a conclusion is still to come."""
+        return self.state != PlanState.CONCLUDED and self.cancelled_at is None
+
+    @property
     def is_live(self) -> bool:
         """Whether the plan still governs its commit's check."""
         return self.superseded_at is None and self.cancelled_at is None
@@ -221,14 +229,6 @@ class Lane(models.Model):
         return self.name
 
 
-class AttemptState(models.TextChoices):
-    OPEN = "OPEN"
-    SILENT = "SILENT"
-    SEALED = "SEALED"
-    SUPERSEDED = "SUPERSEDED"
-    CANCELLED = "CANCELLED"
-
-
 class JobBinding(models.Model):
     """The lane that a CI job speaks for in one attempt of its workflow run, and no other job."""
 
@@ -253,6 +253,14 @@ class JobBinding(models.Model):
 
     def __str__(self) -> str:
         return f"job {self.job} for lane {self.lane_id}"
+
+
+class AttemptState(models.TextChoices):
+    OPEN = "OPEN"
+    SILENT = "SILENT"
+    SEALED = "SEALED"
+    SUPERSEDED = "SUPERSEDED"
+    CANCELLED = "CANCELLED"
 
 
 class Attempt(models.Model):

@@ -3,6 +3,9 @@
 import json
 from datetime import datetime
 
+from django.urls import reverse
+from rest_framework.request import Request
+
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.scalars import Record, rfc3339
 from evalhub.web import logs
@@ -61,18 +64,48 @@ def plan_row(plan: Plan) -> dict[str, object]:
         "workflow_run_id": plan.workflow_run_id,
         "runs": plan.run_count,
         "verified": plan.is_verified,
-        "state": plan.state.lower(),
-        "generation": plan.generation,
-        "superseded": plan.superseded_at is not None,
         "foreign": plan.is_foreign,
         "origin": origin_row(plan),
         "verified_source": plan.verified_source,
+        "state": plan.state.lower(),
+        "generation": plan.generation,
+        "superseded": plan.superseded_at is not None,
         "cancelled": plan.cancelled_at is not None,
         "registered_at": rfc3339(plan.registered_at),
         "deadline_at": rfc3339(plan.deadline_at),
         "closed_at": _time(plan.closed_at),
         "concluded_at": _time(plan.concluded_at),
+        "cancelled_at": _time(plan.cancelled_at),
+        "cancel_reason": plan.cancel_reason or None,
     }
+
+
+def origin_row(plan: Plan) -> dict[str, object] | None:
+    """Return where a foreign plan came from; what was concluded there is told and not believed."""
+    origin = queries.origin_of(plan)
+    if origin is None:
+        return None
+    told = origin.conclusion or {}
+    return {
+        "project": origin.project,
+        "instance": origin.instance,
+        "state": origin.state,
+        "exported_at": rfc3339(origin.exported_at),
+        "exported_by": origin.exported_by,
+        "imported_at": rfc3339(origin.imported_at),
+        "imported_by": origin.imported_by,
+        "archive": origin.archive_sha256,
+        "conclusion": {name: told.get(name) for name in _TOLD} if told else None,
+    }
+
+
+_TOLD = ("conclusion", "title", "decided_at", "engine_version")
+
+
+def addressed_row(request: Request, plan: Plan) -> dict[str, object]:
+    """Return `plan_row` with the address of the plan's page."""
+    page = request.build_absolute_uri(reverse("plan", args=[plan.digest]))
+    return {"url": page, **plan_row(plan)}
 
 
 def lane_rows(plan: Plan, *, only: str | None = None) -> list[dict[str, object]]:

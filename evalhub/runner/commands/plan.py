@@ -1,4 +1,4 @@
-"""`evalhub plan`: build, check, register, close."""
+"""`evalhub plan`: build, check, register, close, reopen, cancel."""
 
 import argparse
 import os
@@ -45,6 +45,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     close = add_command(commands, "close", purpose="decide now, with what has arrived")
     add_plan_digest(close)
     close.set_defaults(handler=close_plan)
+    reopen = add_command(commands, "reopen", purpose="wait for the lanes again, after a close")
+    add_plan_digest(reopen)
+    reopen.set_defaults(handler=reopen_plan)
+    cancel = add_command(commands, "cancel", purpose="end a plan that nobody waits for any more")
+    add_plan_digest(cancel)
+    cancel.add_argument("--reason", required=True, metavar="WORDS", help="kept, and shown")
+    cancel.set_defaults(handler=cancel_plan)
 
 
 def build_plan(options: argparse.Namespace) -> int:
@@ -160,3 +167,34 @@ def _closed_sentence(plan: JsonObject, digest: str) -> str:
     if plan.get("state") == "concluded" and plan.get("concluded_at"):
         return f"Plan {digest} was decided already, at {plan['concluded_at']}; {verdict}."
     return f"Plan {digest} is closed; {verdict}."
+
+
+def reopen_plan(options: argparse.Namespace) -> int:
+    """Ask the store to wait for the plan's lanes again."""
+    digest = plan_digest(options.digest)
+    with connected(options) as store:
+        answer = store.reopen_plan(digest)
+    if wants_json(options):
+        say_json(answer)
+    else:
+        say(
+            f"Plan {digest} waits for its lanes until {answer.get('deadline_at')};"
+            " run those again that were told to stop."
+        )
+    return Exit.GOOD
+
+
+def cancel_plan(options: argparse.Namespace) -> int:
+    """End a plan at the store, for good."""
+    digest = plan_digest(options.digest)
+    with connected(options) as store:
+        answer = store.cancel_plan(digest, reason=options.reason)
+    if wants_json(options):
+        say_json(answer)
+    else:
+        why = answer.get("cancel_reason")
+        say(
+            f"Plan {digest} is cancelled since {answer.get('cancelled_at')}"
+            f"{f' ({why})' if why else ''}: its lanes are told to stop."
+        )
+    return Exit.GOOD

@@ -18,6 +18,7 @@ from lanes.plans import queries as plans_queries
 from lanes.plans.models import Attempt, Plan, PlanState
 
 WORST_FIRST = ("failure", "action_required", "cancelled", "neutral", "success")
+_WORSE_THAN_CANCELLED = WORST_FIRST[: WORST_FIRST.index("cancelled")]
 
 
 class Wanted(NamedTuple):
@@ -81,15 +82,20 @@ def _governing(plans: list[Plan]) -> list[Plan]:
     """Return the plans whose worst conclusion counts; empty if all were cancelled.
 
     A plan that a later head superseded counts here as before: else who registers another head and
-    comes back would be rid of a failure.
+    comes back would be rid of a failure. So does one that had failed before it ran again and was
+    cancelled.
     """
-    candidates = [plan for plan in plans if plan.cancelled_at is None]
+    candidates = [plan for plan in plans if plan.cancelled_at is None or _had_failed(plan)]
     # In order of registration: a plan can be overruled by those behind it.
     return [
         plan
         for i, plan in enumerate(candidates)
         if not any(_overrules(newer, plan) for newer in candidates[i + 1 :])
     ]
+
+
+def _had_failed(plan: Plan) -> bool:
+    return plan.conclusion in _WORSE_THAN_CANCELLED
 
 
 def _overrules(newer: Plan, older: Plan) -> bool:
@@ -123,7 +129,8 @@ def _wanted(speaking: list[Plan]) -> Wanted:
     concluded = [
         summary.Concluded(plan, conclusions[plan.pk])
         for plan in plans
-        if plan.state == PlanState.CONCLUDED and plan.pk in conclusions
+        if plan.pk in conclusions
+        and (plan.state == PlanState.CONCLUDED or plan.cancelled_at is not None)
     ]
     # While one plan is open nothing is decided: its conclusion may be the worst.
     return _pending(plans) if len(concluded) < len(plans) else _completed(concluded)

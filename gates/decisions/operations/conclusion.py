@@ -12,6 +12,7 @@ from gates.decisions.operations.nightly import tell_of_nightly
 from gates.decisions.operations.sentences import lines_of, title_of
 from gates.verdicts.operations import baselines as baseline_operations
 from gates.verdicts.operations import records as record_operations
+from gates.verdicts.queries import baselines as baseline_queries
 from gates.verdicts.queries.evaluation import Evaluation, EvidenceMovedError, evaluate
 from gates.verdicts.queries.records import ENGINE_VERSION, advisory_row, verdict_row
 from lanes.plans import queries as plan_queries
@@ -66,9 +67,14 @@ def store_conclusion(
     """Store an evaluation and what it means in one transaction; nothing if the inputs moved."""
     content = content_of(evaluation, judged, at=at)
     plan, seen = evaluation.plan, evaluation.plan.inputs_version
+    pooling = _pooling_plans(evaluation)
+    waiting = baseline_operations.plans_that_wait_for(evaluation)
     with transaction.atomic():
         # Conditional on the version: whoever else concluded first, or moved the inputs, wins.
-        if not lifecycle.mark_concluded(plan, inputs_version=seen, at=at):
+        is_marked = lifecycle.mark_concluded(
+            plan, inputs_version=seen, at=at, beside={*pooling, *waiting}
+        )
+        if not is_marked:
             return _on(plan, seen) if _is_current(plan, seen) else None
         known = _on(plan, seen)
         word = judged.word.value if known is None else known.conclusion
@@ -86,11 +92,24 @@ def store_conclusion(
             decided_at=at,
         )
         conclusion.records.set(records)
-        baseline_operations.follow_with_rolling_baseline(evaluation, at=at)
+        baseline = baseline_operations.follow_with_rolling_baseline(evaluation, at=at)
+        lifecycle.bump_others({*pooling, *(waiting if baseline is not None else ())}, at=at)
         tell_of_nightly(conclusion, at=at)
         if also is not None:
             also(conclusion)
     return conclusion
+
+
+def _pooling_plans(evaluation: Evaluation) -> list[int]:
+    """Return the plans that count this one's runs too, if it has others than when it was concluded last.
+
+    Each of them then comes to what it would have come to with these runs from the beginning.
+    """
+    plan = evaluation.plan
+    before = Conclusion.objects.filter(plan=plan).order_by("-inputs_version").first()
+    if before is not None and before.content.get("own_evidence_digest") == evaluation.own_evidence:
+        return []
+    return baseline_queries.plans_that_pool(plan)
 
 
 def _is_current(plan: Plan, seen: int) -> bool:
@@ -102,7 +121,8 @@ def content_of(evaluation: Evaluation, judged: Judgment, *, at: datetime) -> dic
 
     Beside WIRE's fields: `sentences` (plain lines), `data_reasons`, `left_out` (verdicts that show
     neither harm nor safety), `isolation` (each claim of the policy), `coverage` (by lane),
-    `advisory` (verdicts that never gate), `unknown_cost_calls`.
+    `advisory` (verdicts that never gate), `unknown_cost_calls`, `own_evidence_digest` (without pooled
+    plans).
     """
     plan = evaluation.plan
     return {
@@ -116,6 +136,7 @@ def content_of(evaluation: Evaluation, judged: Judgment, *, at: datetime) -> dic
         "spend_microusd": evaluation.spend.spent_microusd,
         "unknown_cost_calls": evaluation.spend.unknown_calls,
         "evidence_digest": evaluation.evidence_digest,
+        "own_evidence_digest": evaluation.own_evidence,
         "policy_digest": plan.policy.digest,
         "engine_version": ENGINE_VERSION,
         "decided_at": rfc3339(at),

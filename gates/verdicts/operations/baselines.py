@@ -1,6 +1,7 @@
 """Adopt a plan as the comparator of its suite: by name, or because the policy says so."""
 
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import transaction
 
@@ -11,6 +12,7 @@ from gates.verdicts.queries import baselines
 from gates.verdicts.queries.evaluation import Evaluation, EvidenceMovedError, evaluate
 from gates.verdicts.queries.findings import Effect
 from lanes.plans.models import Plan, PlanState
+from lanes.plans.operations import lifecycle
 from lanes.projects.models import Project
 from lanes.projects.operations import audit
 
@@ -34,7 +36,8 @@ def adopt_baseline(
 ) -> Baseline:
     """Make `plan` the baseline of its suite, on the word of a maintainer; recorded in the audit.
 
-    Adopting the plan that is the current baseline returns what is there.
+    Adopting the plan that is the current baseline returns what is there. Plans that were concluded
+    without one are concluded anew: only they have not chosen yet.
 
     Raises:
         BaselineNotEligibleError: if the plan is of another project or kind, is not concluded, its
@@ -46,28 +49,33 @@ def adopt_baseline(
     except EvidenceMovedError as error:
         raise BaselineNotEligibleError(str(error), fix="Try again in a moment.") from error
     _require_eligible(evaluation)
-    return _adopted(project, plan, kind=kind, reason=reason, actor=actor, at=at)
+    with transaction.atomic():
+        adopted = _adopted(project, plan, kind=kind, reason=reason, actor=actor, at=at)
+        if adopted.is_new and kind is BaselineKind.ROLLING:
+            waiting = baselines.plans_without_baseline(project, plan.suite_name, excluding=plan)
+            lifecycle.bump_others(waiting, at=at)
+    return adopted.baseline
 
 
 def follow_with_rolling_baseline(evaluation: Evaluation, *, at: datetime) -> Baseline | None:
     """Let an eligible plan of the default branch become the rolling baseline, in the caller's transaction.
 
+    Return the new baseline; None if nothing changed. Whoever calls it has `plans_that_wait_for` it
+    concluded anew.
+
     The first baseline is a maintainer's to adopt, unless the policy says `auto_adopt`. Plans that
     were registered with a static token or imported never become a baseline by themselves.
     """
     plan, project = evaluation.plan, evaluation.plan.project
-    on_default_branch = (
-        plan.is_verified
-        and not plan.is_foreign
-        and plan.event in _ROLLING_EVENTS
-        and plan.ref == f"refs/heads/{project.default_branch}"
-    )
-    if not on_default_branch or not evaluation.is_sound or evaluation.has_regression:
+    if not _is_on_default_branch(plan) or not evaluation.is_sound or evaluation.has_regression:
         return None
-    has_first = baselines.current_baseline(project, plan.suite_name, BaselineKind.ROLLING)
-    if has_first is None and not evaluation.policy.baseline.auto_adopt:
+    current = baselines.current_baseline(project, plan.suite_name, BaselineKind.ROLLING)
+    if current is None and not evaluation.policy.baseline.auto_adopt:
         return None
-    return _adopted(
+    if current is not None and current.registered_at > plan.registered_at:
+        # An earlier night that is concluded again takes nothing back.
+        return None
+    adopted = _adopted(
         project,
         plan,
         kind=BaselineKind.ROLLING,
@@ -75,15 +83,38 @@ def follow_with_rolling_baseline(evaluation: Evaluation, *, at: datetime) -> Bas
         actor=BY_POLICY,
         at=at,
     )
+    return adopted.baseline if adopted.is_new else None
+
+
+def _is_on_default_branch(plan: Plan) -> bool:
+    return (
+        plan.is_verified
+        and not plan.is_foreign
+        and plan.event in _ROLLING_EVENTS
+        and plan.ref == f"refs/heads/{plan.project.default_branch}"
+    )
+
+
+def plans_that_wait_for(evaluation: Evaluation) -> list[int]:
+    """Return the plans that an evaluated one would serve as their first baseline, should it become one."""
+    plan = evaluation.plan
+    if not _is_on_default_branch(plan):
+        return []
+    return baselines.plans_without_baseline(plan.project, plan.suite_name, excluding=plan)
+
+
+class _Adopted(NamedTuple):
+    baseline: Baseline
+    is_new: bool
 
 
 @transaction.atomic
 def _adopted(
     project: Project, plan: Plan, *, kind: BaselineKind, reason: str, actor: str, at: datetime
-) -> Baseline:
+) -> _Adopted:
     newest = baselines.baselines_of(project).filter(suite_name=plan.suite_name, kind=kind).first()
     if newest is not None and newest.plan_id == plan.pk:
-        return newest
+        return _Adopted(newest, is_new=False)
     baseline = Baseline.objects.create(
         project=project,
         suite_name=plan.suite_name,
@@ -102,7 +133,7 @@ def _adopted(
         after={"plan": plan.digest, "suite": plan.suite_name, "kind": str(kind), "reason": reason},
         at=at,
     )
-    return baseline
+    return _Adopted(baseline, is_new=True)
 
 
 def _require_plan_of(project: Project, plan: Plan) -> None:

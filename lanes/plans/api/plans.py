@@ -8,15 +8,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from evalhub.protocol.identity import SOURCE_DISAGREES
 from evalhub.protocol.messages import Registered, RegisteredLane
 from evalhub.web.errors import ForbiddenError
 from evalhub.web.parameters import BadParameterError, number_or, whole_number
 from lanes.plans import presentation, queries
 from lanes.plans.models import Plan
-from lanes.plans.operations import lifecycle, registration
-from lanes.projects.authentication import bearer_token, require_any_scope, require_scope
+from lanes.plans.operations import registration
+from lanes.plans.operations.registration import PlanRefusedError
+from lanes.projects.authentication import (
+    bearer_token,
+    note_refusal,
+    noting_refusals,
+    require_any_scope,
+    require_scope,
+)
 from lanes.projects.models import Scope, Token
-from lanes.projects.queries import actors
 
 _MOST_LISTED = 100
 # Whoever registers plans looks for the one that this workflow run has already.
@@ -29,7 +36,12 @@ class PlansEndpoint(APIView):
     def post(self, request: Request) -> Response:
         token = bearer_token(request)
         require_scope(request, Scope.PLAN_REGISTER, project=token.project)
-        plan, created = registration.register_plan(request.body, token=token, at=timezone.now())
+        try:
+            plan, created = registration.register_plan(request.body, token=token, at=timezone.now())
+        except PlanRefusedError as error:
+            if any(refusal.code == SOURCE_DISAGREES for refusal in error.refusals):
+                note_refusal(request, token, error)
+            raise
         answer = Registered(
             digest=plan.digest,
             url=request.build_absolute_uri(reverse("plan", args=[plan.digest])),
@@ -65,7 +77,8 @@ class PlanEndpoint(APIView):
 
     def get(self, request: Request, digest: str) -> Response:
         plan = queries.plan_with_digest(digest)
-        lane = _lane_of(bearer_token(request), plan)
+        with noting_refusals(request):
+            lane = _lane_of(bearer_token(request), plan)
         if lane is None:
             require_any_scope(request, *_READERS, project=plan.project)
             document = json.loads(plan.document)
@@ -73,17 +86,6 @@ class PlanEndpoint(APIView):
             document = presentation.plan_slice(plan, lane)
         lanes = presentation.lane_rows(plan, only=lane)
         return Response({**_listed(request, plan), "lanes": lanes, "document": document})
-
-
-class CloseEndpoint(APIView):
-    """`POST /api/v1/plans/<digest>/close`: have the plan decided now, with what is there."""
-
-    def post(self, request: Request, digest: str) -> Response:
-        plan = queries.plan_with_digest(digest)
-        require_scope(request, Scope.PLAN_REGISTER, project=plan.project)
-        presentation.expect_no_content(request.body)
-        lifecycle.close_plan(plan, actor=actors.actor_of(request), at=timezone.now())
-        return Response(_listed(request, queries.plan_with_digest(digest)))
 
 
 def _lane_of(token: Token, plan: Plan) -> str | None:
@@ -111,5 +113,4 @@ def _attempts_url(request: Request, plan: Plan, lane: str) -> str:
 
 
 def _listed(request: Request, plan: Plan) -> dict[str, object]:
-    page = request.build_absolute_uri(reverse("plan", args=[plan.digest]))
-    return {"url": page, **presentation.plan_row(plan)}
+    return presentation.addressed_row(request, plan)

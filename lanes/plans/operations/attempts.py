@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, F, Q, Value, When
+from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce, Greatest, Least
 
@@ -28,11 +28,6 @@ from lanes.projects.operations import audit, tokens
 SILENT_AFTER_HEARTBEATS = 3
 _ACCEPTING = (AttemptState.OPEN, AttemptState.SILENT)
 _GONE = (AttemptState.SUPERSEDED, AttemptState.CANCELLED)
-
-
-class PlanCancelledError(DomainError):
-    status = 409
-    code = "plan-cancelled"
 
 
 class AttemptEndedError(DomainError):
@@ -78,15 +73,15 @@ def begin_attempt(
 def open_attempt(plan: Plan, lane_name: str, *, at: datetime) -> Attempt:
     """Open the next attempt of a lane; it supersedes the lane's earlier one, sealed or not.
 
-        PlanForeignError: if the plan was imported.
     What an earlier attempt delivered stays. A concluded plan runs again, with a new deadline.
-    if plan.is_foreign:
-        raise PlanForeignError(f"Plan {plan.digest} was imported: its lanes ran elsewhere.")
 
     Raises:
         NotFoundError: if the plan has no lane of that name.
         PlanCancelledError: if the plan was cancelled.
+        PlanForeignError: if the plan was imported.
     """
+    if plan.is_foreign:
+        raise PlanForeignError(f"Plan {plan.digest} was imported: its lanes ran elsewhere.")
     lane = queries.lane_named(plan, lane_name)
     budget_operations.reopen(plan.digest, lane.name)
     # Two opened at once get numbers 1 and 2, and the later supersedes the earlier.
@@ -122,12 +117,12 @@ def issue_lane_token(
     It is of the same CI job as the token that it is asked for with, if that is of one.
     """
     expires_at = at + timedelta(seconds=settings.LANE_TOKEN_SECONDS)
-        identity=tokens.identity_of(opened_with),
     issued = tokens.issue_token(
         attempt.lane.plan.project,
         name=f"lane {attempt.lane.name} #{attempt.number}",
         scopes=[Scope.LANE_WRITE],
         attempt=attempt.key,
+        identity=tokens.identity_of(opened_with),
         expires_at=expires_at,
         actor=actor,
         at=at,
@@ -153,7 +148,10 @@ def record_heartbeat(attempt: Attempt, heartbeat: Heartbeat, *, at: datetime) ->
 def touch_attempt(attempt: Attempt, *, at: datetime) -> None:
     """Note that the lane was heard; a silent attempt is open again."""
     Attempt.objects.filter(pk=attempt.pk).update(**_heard(at))
-    Attempt.objects.filter(pk=attempt.pk, state=AttemptState.SILENT).update(state=AttemptState.OPEN)
+    silent = Attempt.objects.filter(pk=attempt.pk, state=AttemptState.SILENT)
+    if silent.update(state=AttemptState.OPEN):
+        # Whoever reads the conclusion sees which lanes are silent.
+        lifecycle.bump_inputs(attempt.lane.plan, at=at)
 
 
 @transaction.atomic
@@ -217,14 +215,23 @@ def mark_silent_attempts(*, at: datetime) -> int:
     ahead.update(**_heard(at))
     limit = timedelta(seconds=SILENT_AFTER_HEARTBEATS * settings.HEARTBEAT_SECONDS)
     unheard = Attempt.objects.filter(state=AttemptState.OPEN, last_heard_at__lt=at - limit)
-    return unheard.update(state=AttemptState.SILENT)
+    plan_ids = sorted(set(unheard.values_list("lane__plan", flat=True)))
+    return sum(_mark_silent(unheard, plan_id, at=at) for plan_id in plan_ids)
+
+
+@transaction.atomic
+def _mark_silent(unheard: QuerySet[Attempt], plan_id: int, *, at: datetime) -> int:
+    count = unheard.filter(lane__plan=plan_id).update(state=AttemptState.SILENT)
+    if count:
+        lifecycle.bump_inputs(Plan.objects.defer("document").get(pk=plan_id), at=at)
+    return count
 
 
 def run_again(plan: Plan, *, at: datetime) -> None:
     """Bring a plan whose lane begins into the state RUNNING, and count the change."""
     row = Plan.objects.select_for_update(no_key=True).defer("document").get(pk=plan.pk)
     if row.cancelled_at is not None:
-        raise PlanCancelledError(f"Plan {plan.digest} was cancelled at {row.cancelled_at:%H:%M}.")
+        raise lifecycle.PlanCancelledError(row)
     changed: dict[str, object] = {
         "state": PlanState.RUNNING,
         "inputs_version": F("inputs_version") + 1,

@@ -21,6 +21,7 @@ from lanes.budget.queries import Shortfall, Want
 from lanes.plans import queries
 from lanes.plans.models import Lane, Plan, PolicyVersion
 from lanes.plans.operations.documents import ReadDocument, read_document
+from lanes.plans.operations.lifecycle import PlanCancelledError
 from lanes.projects.models import Project, Token
 from lanes.projects.operations import audit
 from lanes.projects.queries import actors
@@ -74,6 +75,7 @@ def register_plan(body: bytes, *, token: Token, at: datetime) -> Registration:
         ForbiddenError: if the token belongs to another project.
         PlanRefusedError: with every reason against the plan.
         PlanForeignError: if it was imported.
+        PlanCancelledError: if it was registered before and cancelled since.
         PoolCannotCoverError: if a running lane took the pool's last money in this very moment.
     """
     document = read_document(plan_documents.Plan, body, what="plan")
@@ -83,12 +85,12 @@ def register_plan(body: bytes, *, token: Token, at: datetime) -> Registration:
             f"The plan's project is {plan.project}; the token belongs to {token.project.name}.",
             fix="Use a token of the plan's project.",
         )
-    known = Plan.objects.filter(digest=document.digest).first()
-    if known is not None:
     disagreements = _disagreements(plan, token)
     if disagreements and Plan.objects.filter(digest=document.digest).exists():
         # Whoever may not register it learns nothing of it either.
         raise PlanRefusedError(disagreements)
+    known = Plan.objects.filter(digest=document.digest).first()
+    if known is not None:
         return _registered_before(known)
     return _register(document, plan, token=token, at=at)
 
@@ -136,6 +138,9 @@ def _register(
 def _registered_before(plan: Plan) -> Registration:
     if plan.is_foreign:
         raise PlanForeignError(f"Plan {plan.digest} was imported into this instance before.")
+    if plan.cancelled_at is not None:
+        # Now, and not only when each of its lanes asks for an attempt.
+        raise PlanCancelledError(plan)
     return Registration(queries.plan_with_digest(plan.digest), created=False)
 
 
@@ -158,12 +163,12 @@ def _accepted_policy(
         raise PlanRefusedError([*disagreements, _no_policy(plan)])
     suite = queries.current_suite(project, plan.suite.name)
     refusals = [
+        *disagreements,
         *_foreign_policy(plan, policy),
         *_rejudge(plan),
         *registration_refusals(
             plan,
             policy=queries.policy_document(policy),
-        *disagreements,
             base=BaseSuite(suite.digest, queries.suite_document(suite)) if suite else None,
             at=at,
         ),
@@ -180,12 +185,12 @@ def store_plan(
     *,
     policy: PolicyVersion,
     registered_by: str,
+    verified: VerifiedSource | None = None,
     at: datetime,
 ) -> Plan:
     """Write the rows of a plan and its lanes; the caller's transaction."""
     source = plan.source
     row = Plan.objects.create(
-    verified: VerifiedSource | None = None,
         project=policy.project,
         policy=policy,
         digest=document.digest,
@@ -201,13 +206,13 @@ def store_plan(
         base_sha=source.base_sha,
         workflow_run_id=source.workflow_run_id,
         run_count=sum(len(lane.runs) for lane in plan.lanes),
+        is_verified=verified is not None,
+        verified_source=None if verified is None else verified.model_dump(mode="json"),
         registered_by=registered_by,
         registered_at=at,
         deadline_at=at + timedelta(minutes=plan.deadline_minutes),
     )
     Lane.objects.bulk_create(
-        is_verified=verified is not None,
-        verified_source=None if verified is None else verified.model_dump(mode="json"),
         Lane(
             plan=row,
             name=lane.name,
@@ -235,7 +240,9 @@ def _supersede_other_heads(plan: Plan, *, at: datetime) -> None:
         others = others.filter(pull_request=plan.pull_request)
     else:
         others = others.filter(pull_request__isnull=True, event=plan.event, ref=plan.ref)
-    others.update(superseded_at=at)
+    # Locked by key first, as by everyone who changes several plans: none waits for another in a ring.
+    keys = others.order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True)
+    Plan.objects.filter(pk__in=list(keys)).update(superseded_at=at)
 
 
 def _wants(plan: plan_documents.Plan) -> list[Want]:

@@ -120,4 +120,4 @@ def test_open_plans_and_attempts_are_counted() -> None:
     connection.vendor != "sqlite", reason="a table of few rows is read whole on PostgreSQL"
 )
 def test_open_plans_are_found_by_an_index() -> None:
-    assert "USING INDEX plan_behind_its_inputs" in queries._open_plans().explain()
+    assert "USING INDEX plan_behind_its_inputs" in queries.open_plans().explain()
