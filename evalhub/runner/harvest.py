@@ -21,7 +21,8 @@ from evalhub.protocol.plan import RunKey
 from evalhub.protocol.records import Failure, JudgeLine, Result, Turn
 from evalhub.protocol.scalars import Record, rfc3339
 from evalhub.runner.agent_files import agent_files
-from evalhub.runner.spool import Member, RunEnded
+from evalhub.runner.members import Member
+from evalhub.runner.spool import RunEnded
 
 PART_BYTES = 1_000_000
 BODY_BYTES = 64 * 1024

@@ -27,11 +27,13 @@ from evalhub.runner.errors import GuardRefusedError, RunnerError
 from evalhub.runner.execution import Assignment, Execution
 from evalhub.runner.fingerprints import environment_record
 from evalhub.runner.heart import Heart
+from evalhub.runner.holding import held
 from evalhub.runner.lane_log import LaneLog
+from evalhub.runner.members import Member
 from evalhub.runner.room import Room
 from evalhub.runner.session import AttemptSession
 from evalhub.runner.simulator.child import RunningSimulator, SimulatorError, start_simulator
-from evalhub.runner.spool import LaneState, Member, Spool, held
+from evalhub.runner.spool import LaneState, Spool
 from evalhub.runner.stopping import Stop
 
 _TICK_SECONDS = 0.2

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from evalhub.protocol.paths import ItemKind, ItemPath, format_path
-from evalhub.runner.spool import Member, Spool
+from evalhub.runner.members import Member
+from evalhub.runner.spool import Spool
 
 NAME = "agent"
 _PART_BYTES = 1_000_000

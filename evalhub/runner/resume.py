@@ -11,9 +11,11 @@ from evalhub.runner.connection import patient
 from evalhub.runner.delivery import Delivery, DeliveryReport
 from evalhub.runner.errors import InputError
 from evalhub.runner.harvest import harvest_or_loss
+from evalhub.runner.holding import held
 from evalhub.runner.lane_log import fresh_log_members
+from evalhub.runner.members import Member
 from evalhub.runner.session import AttemptSession
-from evalhub.runner.spool import Member, Spool, held
+from evalhub.runner.spool import Spool
 from evalhub.runner.stopping import Stop
 
 

@@ -7,19 +7,18 @@
     segments/000001.zip             immutable from the moment that the name exists
     segments/000001.receipt.json    the store's promise; without it the segment is sent again
     segments/000001.refused.txt     the store's refusal of the whole segment
+    origins.ndjson                  what of a growing file each of its parts was made of (see `origins`)
+    over.json                       the lane's last word: how many segments there are, if it lived to say
 
 Segments are the state: what was cut is what their members say, so a crash at any moment loses
 nothing that was on disk, and `evalhub push` can go on from a copy on another machine. No token
 is ever written here.
 """
 
-import fcntl
 import hashlib
-import os
 import threading
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -31,15 +30,12 @@ from evalhub.protocol.plan import Plan, RunKey
 from evalhub.protocol.scalars import Count, DigestText, Name, Record, Time
 from evalhub.protocol.segments import HEADER_PATH, Receipt, SegmentDigest, SegmentHeader
 from evalhub.protocol.zip_structure import ArchiveError
-from evalhub.runner.documents import write_whole
+from evalhub.runner.documents import JsonObject, write_whole
 from evalhub.runner.errors import DISK_FULL, DiskFullError, InputError, RunnerError
+from evalhub.runner.members import Member, batches
+from evalhub.runner.origins import Origins
 
 SegmentClass = Literal["record", "bulk"]
-# The header and the ZIP's own fields of a member, so that a full segment stays within its limit.
-_OVERHEAD_BYTES = 1024
-_MEMBER_OVERHEAD_BYTES = 512
-# From here on the store looks at how far an item was packed, and may refuse the archive for it.
-_LARGE_BYTES = 2**20
 # File systems take 255 bytes; percent-encoding makes up to twelve of one character.
 _LONGEST_NAME = 180
 
@@ -73,17 +69,6 @@ class RunEnded(Record):
     duration_ms: Count
     output_tail: str = ""
     """The end of what the run wrote to its output."""
-
-
-class Member(NamedTuple):
-    """One item: its path in the segment, and its bytes or the file that holds them."""
-
-    path: str
-    content: bytes | Path
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.content) if isinstance(self.content, bytes) else self.content.stat().st_size
 
 
 class Segment(NamedTuple):
@@ -121,6 +106,7 @@ class Spool:
         """What the store said of a segment: a receipt, or why it refused."""
         self.left_out: list[str] = []
         """Items that no segment can hold, each as a sentence."""
+        self._origins = Origins(folder)
 
     @classmethod
     def created(cls, folder: Path, state: LaneState, *, plan: Plan, plan_bytes: bytes) -> "Spool":
@@ -203,6 +189,19 @@ class Spool:
         with self._guard:
             return path in self._cut_paths
 
+    def origin_of(self, path: str) -> JsonObject | None:
+        """Return what a part in a segment was made of; None if that is not known."""
+        with self._guard:
+            return self._origins.of(path) if path in self._cut_paths else None
+
+    def content_of(self, path: str) -> bytes:
+        """Return the bytes of an item in a segment."""
+        for segment in self.segments():
+            with zipfile.ZipFile(segment.path) as archive:
+                if path in archive.namelist():
+                    return archive.read(path)
+        raise KeyError(path)
+
     def cut_bytes(self, prefix: str) -> int:
         """Return how many bytes of items whose path begins so are in segments."""
         with self._guard:
@@ -222,8 +221,8 @@ class Spool:
         """
         with self._guard:
             fresh = [member for member in members if member.path not in self._cut_paths]
-            batches = _batches(fresh, limit=self.state.segment_bytes)
-            cut = [self._written(kind, batch, at) for batch in batches]
+            whole = batches(fresh, limit=self.state.segment_bytes)
+            cut = [self._written(kind, batch, at) for batch in whole]
             return [segment for segment in cut if segment is not None]
 
     def digests(self) -> list[SegmentDigest]:
@@ -283,6 +282,7 @@ class Spool:
         )
         sizes = {member.path: member.size_bytes for member in members}
         try:
+            self._origins.note({m.path: m.origin for m in members if m.origin is not None})
             written = write_segment(path, header, [(m.path, m.content) for m in members])
         except (OSError, ArchiveError) as error:
             reason = getattr(error, "strerror", None) or error
@@ -344,28 +344,6 @@ def _kept_answer(segment: Segment) -> Receipt | str | None:
         return None
 
 
-@contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Hold a spool folder for this process.
-
-    Raises:
-        InputError: if a living process holds it.
-    """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"{folder} is in use by a running lane or push; wait for its end, "
-                "or name another --spool."
-            ) from None
-        yield
-    finally:
-        os.close(handle)
-
-
 def _disk_names(path: str) -> list[str]:
     """Return the components of a path as a file system takes them: a long one is cut and numbered."""
     return [
@@ -374,25 +352,3 @@ def _disk_names(path: str) -> list[str]:
         else f"{part[:_LONGEST_NAME]}.{hashlib.sha256(part.encode()).hexdigest()[:16]}"
         for part in path.split("/")
     ]
-
-
-def _batches(members: Sequence[Member], *, limit: int) -> Iterator[list[Member]]:
-    """Yield members in groups that fit one segment each, without two names that differ by case."""
-    batch: list[Member] = []
-    size = _OVERHEAD_BYTES
-    names: set[str] = set()
-    for member in members:
-        own = member.size_bytes + len(member.path) * 2 + _MEMBER_OVERHEAD_BYTES
-        if own > _LARGE_BYTES:
-            # Should the store refuse its archive, nothing else is refused with it.
-            yield [member]
-            continue
-        folded = member.path.casefold()
-        if batch and (size + own > limit or folded in names):
-            yield batch
-            batch, size, names = [], _OVERHEAD_BYTES, set()
-        batch.append(member)
-        size += own
-        names.add(folded)
-    if batch:
-        yield batch

@@ -14,10 +14,12 @@ from evalhub.runner.delivery import Delivery, DeliveryReport
 from evalhub.runner.documents import Loaded
 from evalhub.runner.errors import InputError
 from evalhub.runner.harvest import harvest
+from evalhub.runner.holding import held
 from evalhub.runner.importers.records import ImportedResults, ImportedRun
 from evalhub.runner.importers.results import READERS, read_inputs
+from evalhub.runner.members import Member
 from evalhub.runner.session import AttemptSession
-from evalhub.runner.spool import LaneState, Member, Spool, held
+from evalhub.runner.spool import LaneState, Spool
 from evalhub.runner.stopping import Stop
 
 

@@ -11,8 +11,10 @@ from evalhub.protocol.plan import RunKey
 from evalhub.protocol.segments import SegmentHeader, seal_digest
 from evalhub.runner import clock
 from evalhub.runner.errors import InputError
+from evalhub.runner.holding import held
 from evalhub.runner.lane_log import LaneLog, fresh_log_members
-from evalhub.runner.spool import LaneState, Member, Spool, SpoolError, held
+from evalhub.runner.members import Member
+from evalhub.runner.spool import LaneState, Spool, SpoolError
 from tests.evalhub.runner.documents import make_plan, make_scenario, make_suite
 
 RUN = "runs/refund-twice/candidate/1"

@@ -15,9 +15,10 @@ from evalhub.runner import clock
 from evalhub.runner.client import Store
 from evalhub.runner.errors import DiskFullError, Exit
 from evalhub.runner.lane_log import LaneLog
+from evalhub.runner.members import Member
 from evalhub.runner.room import Room
 from evalhub.runner.session import AttemptSession
-from evalhub.runner.spool import Member, Spool
+from evalhub.runner.spool import Spool
 from evalhub.runner.store_clock import StoreClock
 from evalhub.runner.upload import Uploader
 from tests.evalhub.runner.lanes import make_lane, push_process, run
