@@ -76,6 +76,18 @@ bench-growth: $(VENV)/dev.stamp ## measure with 10,000 and with RUNS=1000000 run
 	@$(BIN)/python -m tests.bench.growth --runs $(or $(RUNS),1000000) --rounds $(or $(ROUNDS),20) \
 		--data $(if $(filter command line environment,$(origin DATA)),$(DATA),data/growth)
 
+.PHONY: bench-intake
+bench-intake: $(VENV)/dev.stamp ## measure how fast evidence is taken (ROUNDS=5, DATABASE=both, RUNS=2000, GIGABYTES=2, SAMPLES=, JSON=1)
+	@$(BIN)/python -m tests.bench.intake --rounds $(or $(ROUNDS),5) --database $(or $(DATABASE),both) \
+		--runs $(or $(RUNS),2000) --gigabytes $(or $(GIGABYTES),2) $(if $(SAMPLES),--samples $(SAMPLES)) \
+		$(if $(filter command line environment,$(origin DATA)),--data $(DATA)) $(if $(JSON),--json)
+
+.PHONY: crash
+crash: $(VENV)/dev.stamp ## kill web and worker N=200 times under load and look for what was lost (STORE=postgres, SEED=, JSON=1)
+	@$(BIN)/python -m tests.bench.crash --kills $(or $(N),200) --store $(or $(STORE),sqlite) \
+		$(if $(SEED),--seed $(SEED)) \
+		$(if $(filter command line environment,$(origin DATA)),--data $(DATA)) $(if $(JSON),--json)
+
 .PHONY: known-answers
 known-answers: $(VENV)/server.stamp ## check the statistics against a file of known answers (FILE=)
 	@$(BIN)/python -m evalhub.stats.known_answers $(FILE)
