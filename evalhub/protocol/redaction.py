@@ -73,7 +73,7 @@ def redacted(
     Equal bytes, `held` and numbers give equal bytes. Redacting again changes nothing. Without
     `number`, secrets are numbered as they come, past the numbers that the item has already.
     """
-    if kind is ItemKind.REDACTIONS or is_binary(data):
+    if not is_looked_at(data, kind):
         return Redacted(data, Counter(), [])
     plain = plain_text(data)
     found = [s for s in secrets_in(plain) if not _MARKER_BYTES.fullmatch(s.value.encode())]
@@ -91,6 +91,11 @@ def redacted(
     return Redacted(markers.cleaned(data), markers.counts, found)
 
 
+def is_looked_at(data: bytes, kind: ItemKind) -> bool:
+    """Return whether an item is looked through: attachments that are no text are not."""
+    return kind is not ItemKind.REDACTIONS and not (kind is ItemKind.FILE and is_binary(data))
+
+
 def redacted_text(text: str) -> str:
     """Return a sentence, a name or a path without the secrets that it shows."""
     data = text.encode(errors="surrogatepass")
@@ -103,6 +108,9 @@ class Held:
     def __init__(self, secrets: Iterable[Secret]) -> None:
         # The longest first: one that holds another is replaced as a whole.
         self._secrets = sorted(set(secrets), key=lambda s: (-len(s.value), s))
+
+    def with_one_more(self, secret: Secret) -> "Held":
+        return Held([*self._secrets, secret])
 
     def within(self, plain: bytes) -> list[Secret]:
         """Return those of which a text holds some form."""
@@ -137,6 +145,8 @@ def _forms_of(secret: Secret) -> _Forms:
     texts += [quote(value, safe=""), quote_plus(value), quote(value)]
     raw = value.encode(errors="surrogatepass")
     forms = [text.encode(errors="surrogatepass") for text in texts]
+    # A secret that holds escapes itself, in a text without escapes.
+    forms += [plain_text(form) for form in forms]
     if secret.is_held:
         forms += _base64_forms(raw)
     bare = raw.translate(None, _SPACE)
@@ -293,9 +303,7 @@ def _numbers_past(data: bytes) -> Numbering:
 
 def secret_counts(data: bytes, kind: ItemKind, *, name: str | None = None) -> Counter[str]:
     """Return how many different secrets an item's text and its name show, by kind."""
-    if kind is ItemKind.REDACTIONS:
-        return Counter()
-    seen = set() if is_binary(data) else set(secrets_in(plain_text(data)))
+    seen = set(secrets_in(plain_text(data))) if is_looked_at(data, kind) else set()
     if name is not None:
         seen |= set(secrets_in(name.encode(errors="surrogatepass")))
     return Counter(s.kind for s in seen if not MARKER.fullmatch(s.value))

@@ -1,17 +1,36 @@
-"""Finds secrets in text by their shape. Pure: the lane and the server look with the same eyes."""
+"""Finds secrets in text by their shape. Pure: the lane and the server look with the same eyes.
+
+Most shapes are the high-confidence rules of Kingfisher, a detector that others maintain: it looks for
+all of them at once in linear time, knows what only looks like a key, and asks nobody on the network.
+Its rules take seconds to make ready the first time on a machine, so that is put off until a text has
+a word that could be a key at all; `make_ready` does it before.
+"""
 
 import re
+import threading
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
-# Lines of at least 40 digits and a last one: not the prose in which somebody only names the header.
+from kingfisher_sdk import Rules, Scanner
+
+# Lines of at least 20 digits and a last one: not the prose in which somebody only names the header.
 # It may be cut short. Every repetition is possessive or bounded, so no text makes it slow.
 _PRIVATE_KEY = re.compile(
     rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
     rb"(?:\s{0,8}[A-Za-z-]{4,20}: [^\n]{0,200}\n){0,8}"
-    rb"\s{0,8}[A-Za-z0-9+/=]{16,}+(?:\s{1,8}[A-Za-z0-9+/=]{40,}+)*+(?:\s{1,8}[A-Za-z0-9+/=]{1,80})?"
-    rb"(?:\s{0,8}-----END [A-Z0-9 ]{0,60}-----)?"
+    rb"\s{0,8}[A-Za-z0-9+/=]{16,}+(?:\s{1,8}[A-Za-z0-9+/=]{20,}+)*+"
+    rb"(?:\s{0,8}[A-Za-z0-9+/=]{0,19}\s{0,8}-----END [A-Z0-9 ]{0,60}-----)?"
 )
+# Others than Kingfisher's: ours, and what it says only with less confidence.
+_PASSWORD_IN_URL = re.compile(
+    rb"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@\"'<>\\]{1,64}:([^\s:/@\"'<>\\]{8,128})@"
+)
+_AWS_SECRET = re.compile(
+    rb"(?i:secret_?(?:access_?)?key)[\"'\s:=>,]{1,12}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
+)
+_AWS_KEY = re.compile(rb"(?<![A-Za-z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}(?![A-Za-z0-9])")
+_STRIPE_KEY = re.compile(rb"(?<![A-Za-z0-9])[sr]k_(?:live|test|prod)_[A-Za-z0-9]{10,250}")
 _EVALHUB_TOKEN = re.compile(rb"ev[hl]_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
 
 
@@ -25,10 +44,80 @@ class Secret(NamedTuple):
 
 def secrets_in(plain: bytes) -> Iterator[Secret]:
     """Yield the secrets that a text shows, in no order that means anything."""
-    for found in _PRIVATE_KEY.finditer(plain):
-        yield Secret("private-key", found[0].decode(errors="surrogateescape").rstrip())
-    for found in _EVALHUB_TOKEN.finditer(plain):
-        yield Secret("evalhub", found[0].decode())
+    yield from _found("private-key", _PRIVATE_KEY, plain)
+    yield from _found("evalhub-token", _EVALHUB_TOKEN, plain)
+    yield from _found("url-password", _PASSWORD_IN_URL, plain)
+    yield from _found("aws-secret", _AWS_SECRET, plain)
+    yield from _found("aws-access-token", _AWS_KEY, plain)
+    yield from _found("stripe-access-token", _STRIPE_KEY, plain)
+    if not _may_hold_a_key(plain):
+        return
+    for finding in _scanner().scan(plain):
+        # Those that are not visible help to tell what a key beside them is: names of accounts, say.
+        if (
+            finding.visible
+            and finding.rule_id not in _PLACES
+            and _may_hold_a_key(finding.secret.encode())
+        ):
+            yield Secret(_kind(finding.rule_id), finding.secret)
+
+
+def make_ready() -> None:
+    """Have the rules at hand, so that the first item need not wait for them. Safe to repeat."""
+    _scanner()
+
+
+def _found(kind: str, shape: re.Pattern[bytes], plain: bytes) -> Iterator[Secret]:
+    for found in shape.finditer(plain):
+        yield Secret(kind, found[shape.groups].decode(errors="surrogateescape"))
+
+
+def _may_hold_a_key(plain: bytes) -> bool:
+    """Return whether a text has a long word with digits that is no digest, commit or UUID."""
+    return any(
+        _DIGIT.search(found[0]) and not _IDENTIFIER.fullmatch(found[0])
+        for found in _LONG_WORD.finditer(plain)
+    )
+
+
+_LONG_WORD = re.compile(rb"[A-Za-z0-9_-]{16,}+")
+_DIGIT = re.compile(rb"[0-9]")
+_IDENTIFIER = re.compile(
+    rb"[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
+    # A time, a name of words and small numbers: 2026-11-29T12, refund-twice-2, test_order_17.
+    rb"|[0-9-]+T[0-9]+|(?:[A-Za-z]{1,20}[_-]+)*[A-Za-z]{0,20}[_-]?[0-9]{1,5}"
+)
+# Addresses and names that the rules know beside the keys; nobody gets in by them.
+_PLACES = frozenset(
+    f"betterleaks.{name}"
+    for name in (
+        "algolia-application-id", "artifactory-jfrog-url", "auth0-domain.1", "private-key",
+        "salesforce-instance-url.1", "snowflake-account-host.1", "supabase-project-url",
+        "tableau-server-host.1", "tableau-personal-access-token-name.1", "upstash-redis-rest-url.1",
+    )
+)  # fmt: skip
+_making = threading.Lock()
+
+
+def _scanner() -> Scanner:
+    with _making:
+        return _made_scanner()
+
+
+@cache
+def _made_scanner() -> Scanner:
+    return Scanner(Rules(confidence="high"), base64=False)
+
+
+@cache
+def _kind(rule: str) -> str:
+    """Return the kind that a rule's findings have in markers.
+
+    >>> _kind("betterleaks.github-pat"), _kind("betterleaks.yandex-api-key.12")
+    ('github-pat', 'yandex-api-key')
+    """
+    words = [word for word in re.split(r"[^a-z0-9-]+", rule.lower()) if not word.isdigit()]
+    return words[-1].strip("-")[:40] or "key"
 
 
 def plain_text(data: bytes) -> bytes:
@@ -41,14 +130,18 @@ def plain_text(data: bytes) -> bytes:
         return data
     while b"\\\\" in data:
         data = data.replace(b"\\\\", b"\\")
-    if b"\\u00" in data:
-        data = _ASCII_ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), data)
+    if b"\\u" in data:
+        data = _UNICODE_ESCAPE.sub(_unescaped, data)
     for escape, character in _ESCAPES.items():
         data = data.replace(escape, character)
     return data
 
 
-_ASCII_ESCAPE = re.compile(rb"\\u00([0-7][0-9a-fA-F])")
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    return chr(int(found[1], 16)).encode(errors="surrogatepass")
+
+
+_UNICODE_ESCAPE = re.compile(rb"\\u([0-9a-fA-F]{4})")
 _ESCAPES = {b'\\"': b'"', b"\\n": b"\n", b"\\r": b"\r", b"\\t": b"\t", b"\\/": b"/"}
 
 

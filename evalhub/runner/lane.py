@@ -150,6 +150,7 @@ class _Attempt:
             return None
         self._simulator_started_at = clock.now()
         draft = json.dumps(self._environment(running)).encode()
+        self.spool.redaction.hold(running.key, kind="simulator")
         self._room.keep(lambda: self.spool.remember_environment(draft))
         return running
 

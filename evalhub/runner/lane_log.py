@@ -8,6 +8,7 @@ from pathlib import Path
 from evalhub.protocol.paths import ItemKind, ItemPath, format_path
 from evalhub.runner.members import Member
 from evalhub.runner.spool import Spool
+from evalhub.runner.redaction import LogLines, Redaction
 
 NAME = "agent"
 _PART_BYTES = 1_000_000
@@ -20,15 +21,23 @@ _PREFIX = f"lane/logs/{NAME}."
 class RunOutput:
     """The output of one run: goes to the lane's log, and its last lines are remembered."""
 
-    def __init__(self, label: str, write: Callable[[bytes], None]) -> None:
+    Secrets are replaced before either. Safe to use from one thread at a time.
+    """
+
+    def __init__(self, label: str, write: Callable[[bytes], None], *, redaction: Redaction) -> None:
         self._label = label.encode()
         self._write = write
         self._kept_bytes = 0
         self._tail: deque[bytes] = deque(maxlen=_TAIL_LINES)
 
+        self._lines = LogLines(redaction)
     def line(self, text: bytes) -> None:
         """Keep one line."""
         self._tail.append(text)
+        for clean in self._lines.cleaned(text):
+            self._keep(clean)
+
+    def _keep(self, text: bytes) -> None:
         if self._kept_bytes > _MOST_RUN_BYTES:
             return
         self._kept_bytes += len(text)
@@ -38,6 +47,9 @@ class RunOutput:
 
     def tail(self) -> str:
         return b"\n".join(self._tail).decode(errors="replace")
+        """Return the last lines, once the run is over."""
+        for clean in self._lines.rest():
+            self._keep(clean)
 
 
 class LaneLog:
@@ -55,11 +67,11 @@ class LaneLog:
         self._file = self._path.open("ab", buffering=0)
 
     def output_of(self, label: str) -> RunOutput:
-        return RunOutput(label, self._append)
+        return RunOutput(label, self._append, redaction=self._spool.redaction)
 
     def note(self, text: str) -> None:
         """Write a line of the lane's own."""
-        self._append(f"# {text}\n".encode())
+        self._append(self._spool.redaction.cleaned_line(f"# {text}\n".encode()))
 
     def _append(self, data: bytes) -> None:
         with self._guard:

@@ -81,3 +81,4 @@ def cut_the_rest(spool: Spool, *, at: datetime, report: Callable[[str], None]) -
     if draft is not None:
         path = format_path(ItemPath(ItemKind.ENVIRONMENT))
         spool.cut("record", [Member(path, draft)], at=at)
+    spool.cut("record", [spool.redactions()], at=at)

@@ -8,6 +8,7 @@
     segments/000001.receipt.json    the store's promise; without it the segment is sent again
     segments/000001.refused.txt     the store's refusal of the whole segment
     origins.ndjson                  what of a growing file each of its parts was made of (see `origins`)
+    redactions.json                 which secret has which number, and what was replaced in which item
     over.json                       the lane's last word: how many segments there are, if it lived to say
 
 Segments are the state: what was cut is what their members say, so a crash at any moment loses
@@ -34,6 +35,8 @@ from evalhub.runner.documents import JsonObject, write_whole
 from evalhub.runner.errors import DISK_FULL, DiskFullError, InputError, RunnerError
 from evalhub.runner.members import Member, batches
 from evalhub.runner.origins import Origins
+from evalhub.runner.redaction import Redaction
+from evalhub.runner.redaction_values import secrets_of_this_process
 
 SegmentClass = Literal["record", "bulk"]
 # File systems take 255 bytes; percent-encoding makes up to twelve of one character.
@@ -107,6 +110,7 @@ class Spool:
         self.left_out: list[str] = []
         """Items that no segment can hold, each as a sentence."""
         self._origins = Origins(folder)
+        self.redaction = Redaction(folder, secrets_of_this_process())
 
     @classmethod
     def created(cls, folder: Path, state: LaneState, *, plan: Plan, plan_bytes: bytes) -> "Spool":
@@ -219,11 +223,19 @@ class Spool:
             DiskFullError: if there is no room for one; those before it stand.
             SpoolError: if one cannot be written for another reason.
         """
+        clean = self.redaction.cleaned(m for m in members if not self.has(m.path))
         with self._guard:
-            fresh = [member for member in members if member.path not in self._cut_paths]
+            fresh = [member for member in clean if member.path not in self._cut_paths]
             whole = batches(fresh, limit=self.state.segment_bytes)
             cut = [self._written(kind, batch, at) for batch in whole]
             return [segment for segment in cut if segment is not None]
+
+    def redactions(self) -> Member:
+        """Return `lane/redactions.json` over what is in segments now."""
+        with self._guard:
+            record = self.redaction.record(self._cut_paths)
+        path = format_path(ItemPath(ItemKind.REDACTIONS))
+        return Member(path, record.model_dump_json().encode())
 
     def digests(self) -> list[SegmentDigest]:
         """Return what a seal names: every segment but those that the store refused whole."""

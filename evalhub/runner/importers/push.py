@@ -129,6 +129,7 @@ def _cut(
         bulk += found.bulk
     spool.cut("record", record, at=at)
     spool.cut("bulk", bulk, at=at)
+    spool.cut("record", [spool.redactions()], at=at)
 
 
 def _write(folder: Path, run: ImportedRun) -> None:

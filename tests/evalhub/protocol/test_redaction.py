@@ -1,0 +1,258 @@
+import json
+from base64 import b64encode
+from hashlib import sha256
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalhub.protocol.faults import parse_document
+from evalhub.protocol.markers import MARKER
+from evalhub.protocol.paths import ItemKind
+from evalhub.protocol.records import JudgeLine, Result, Turn
+from evalhub.protocol.redaction import Held, redacted, redacted_text, secret_counts
+from evalhub.protocol.secrets import Secret
+from tests.evalhub.protocol.secret_samples import AWS_KEY, GITHUB_TOKEN, PRIVATE_KEY, STRIPE_KEY
+
+PASSWORD = 'Tr0ub4dor&3 "quoted" \\ pässword'
+TOKEN = "9fK2mQ7xLw4Zt8Rb1Vn6"
+HELD = Held([Secret("env", PASSWORD, is_held=True), Secret("env", TOKEN, is_held=True)])
+
+
+def turn(text: str, **fields: object) -> bytes:
+    line = {"turn": 1, "role": "tool", "kind": "tool_result", "text": text, **fields}
+    return json.dumps(line).encode() + b"\n"
+
+
+def text_of(data: bytes) -> str:
+    return str(json.loads(data)["text"])
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        TOKEN,
+        f"Bearer {TOKEN}",
+        json.dumps({"a": json.dumps({"b": TOKEN})}),
+        "".join(f"\\u{ord(c):04x}" for c in TOKEN),
+        f"{TOKEN[:7]}\n   {TOKEN[7:13]}\r\n{TOKEN[13:]}",
+        json.dumps({"a": f"{TOKEN[:7]}\n{TOKEN[7:]}"}),
+        f"https://x.test/?key={quote(TOKEN)}",
+        "Basic " + b64encode(f"user:{TOKEN}".encode()).decode(),
+        "Basic " + b64encode(f"u:{TOKEN}x".encode()).decode(),
+        "Basic " + b64encode(f"me:{TOKEN}".encode()).decode(),
+    ],
+)
+def test_redacted_replaces_a_held_value_however_it_is_written(written: str) -> None:
+    done = redacted(turn(f"before {written} after"), ItemKind.TRANSCRIPT, held=HELD)
+
+    text = text_of(done.data)
+    assert text.startswith("before ")
+    assert text.endswith(" after")
+    assert "[redacted:env:1]" in text
+    for piece in (TOKEN, TOKEN[:7], TOKEN[7:13], quote(TOKEN)):
+        assert piece not in text
+    assert b64encode(TOKEN.encode())[4:-4].decode() not in text
+    assert done.counts == {"env": 1}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        PASSWORD,
+        json.dumps(PASSWORD),
+        json.dumps({"p": json.dumps({"q": PASSWORD})}),
+        quote(PASSWORD),
+    ],
+)
+def test_redacted_replaces_a_value_full_of_escapes(written: str) -> None:
+    done = redacted(turn(written), ItemKind.TRANSCRIPT, held=HELD)
+
+    assert "Tr0ub4dor" not in text_of(done.data)
+    assert done.counts == {"env": 1}
+
+
+def test_redacted_gives_one_secret_one_number_and_another_the_next() -> None:
+    data = turn(f"{TOKEN} {PASSWORD} {TOKEN}")
+
+    text = text_of(redacted(data, ItemKind.TRANSCRIPT, held=HELD).data)
+
+    assert text in {
+        "[redacted:env:1] [redacted:env:2] [redacted:env:1]",
+        "[redacted:env:2] [redacted:env:1] [redacted:env:2]",
+    }
+
+
+def test_redacted_finds_keys_by_their_shape() -> None:
+    data = turn(
+        f"export AWS_ACCESS_KEY_ID={AWS_KEY}; curl -u {STRIPE_KEY}: -H 'token {GITHUB_TOKEN}'"
+    )
+
+    text = text_of(redacted(data, ItemKind.TRANSCRIPT).data)
+
+    assert len(MARKER.findall(text)) == 3
+    for key in (AWS_KEY, STRIPE_KEY, GITHUB_TOKEN):
+        assert key not in text
+
+
+@pytest.mark.parametrize("wrapped", [str, json.dumps, lambda key: json.dumps(json.dumps(key))])
+def test_redacted_replaces_a_private_key_of_many_lines(wrapped: object) -> None:
+    written = wrapped(f"here:\n{PRIVATE_KEY}\nthat was it")  # type: ignore[operator]
+
+    done = redacted(turn(written), ItemKind.TRANSCRIPT)
+
+    text = text_of(done.data)
+    assert "[redacted:private-key:1]" in text
+    assert "that was it" in text
+    assert "MII" not in text
+    assert "END" not in text
+
+
+def test_redacted_replaces_a_private_key_that_is_cut_short() -> None:
+    cut = "\n".join(PRIVATE_KEY.splitlines()[:4])
+
+    done = redacted(turn(f"{cut}\n\nNow what?"), ItemKind.TRANSCRIPT)
+
+    assert text_of(done.data) == "[redacted:private-key:1]\n\nNow what?"
+
+
+def test_redacted_leaves_prose_about_a_private_key_alone() -> None:
+    data = turn(
+        "A file that begins with -----BEGIN RSA PRIVATE KEY----- is a private key, keep it."
+    )
+
+    assert redacted(data, ItemKind.TRANSCRIPT).data == data
+
+
+def test_redacted_keeps_numbers_and_names_of_a_result_as_they_were_written() -> None:
+    digest = "sha256:" + "5e" * 32
+    data = (
+        b'{"outcome":"failed","scores":{"latency_s":12.40,"steps":1E2},'
+        b'"world":{"seed_digest":"%s"},"extra":{"%s":[9007199254740993,0.10,"x %s"]},'
+        b'"error":{"origin":"agent","type":"Auth","message":"bad key %s"}}'
+    ) % (digest.encode(), TOKEN.encode(), TOKEN.encode(), TOKEN.encode())
+    held = Held([Secret("env", TOKEN), Secret("env", digest), Secret("env", "latency_s")])
+
+    done = redacted(data, ItemKind.RESULT, held=held, number=lambda _: 1).data
+
+    mark = b"[redacted:env:1]"
+    assert done == data.replace(TOKEN.encode(), mark)
+    assert parse_document(Result, done).scores == {"latency_s": 12.4, "steps": 100.0}
+
+
+def test_redacted_keeps_what_a_judge_line_is_known_by() -> None:
+    line = {
+        "call_id": "0192f0c4-aaaa-4bbb-8ccc-1234567890ab",
+        "rubric": "correctness",
+        "stage": "llm",
+        "fingerprint": "sha256:" + "ab" * 32,
+        "value": 7.25,
+        "rationale": f"It printed {TOKEN} and 0192f0c4-aaaa-4bbb-8ccc-1234567890ab.",
+        "cost_microusd": 18900,
+    }
+    held = Held([Secret("env", str(value)) for value in line.values()] + [Secret("env", TOKEN)])
+
+    done = redacted(json.dumps(line).encode(), ItemKind.JUDGE, held=held, number=lambda _: 1).data
+
+    kept = parse_document(JudgeLine, done)
+    assert str(kept.call_id) == line["call_id"]
+    assert kept.fingerprint == line["fingerprint"]
+    assert kept.value == 7.25
+    assert kept.cost_microusd == 18900
+    assert kept.rationale == "[redacted:env:1]"
+
+
+def test_redacted_changes_only_the_lines_that_hold_a_secret() -> None:
+    odd = b'{ "turn" : 2, "role":"tool","kind":"tool_result","text":"NaN \\u00e9 1e999" }\r\n'
+    data = odd + turn(TOKEN) + odd
+
+    lines = redacted(data, ItemKind.TRANSCRIPT, held=HELD).data.split(b"\n")
+
+    assert lines[0] + b"\n" == lines[2] + b"\n" == odd
+    assert parse_document(Turn, lines[1]).text == "[redacted:env:1]"
+
+
+def test_redacted_cleans_lines_that_are_no_json_as_text() -> None:
+    data = b'{"turn": 1, "text": "' + TOKEN.encode() + b"\n" + b"\xff\xfe" + TOKEN.encode() + b"\n"
+
+    done = redacted(data, ItemKind.TRANSCRIPT, held=HELD).data
+
+    assert done == data.replace(TOKEN.encode(), b"[redacted:env:1]")
+
+
+def test_redacted_looks_into_no_binary() -> None:
+    data = b"\x89PNG\x00" + TOKEN.encode()
+
+    assert redacted(data, ItemKind.FILE, held=HELD).data == data
+
+
+@pytest.mark.parametrize("kind", [ItemKind.TRANSCRIPT, ItemKind.FILE, ItemKind.LOG])
+def test_redacted_again_changes_nothing(kind: ItemKind) -> None:
+    once = redacted(turn(f"{AWS_KEY} {TOKEN} password='{STRIPE_KEY}'"), kind, held=HELD)
+
+    assert once.is_changed
+    assert redacted(once.data, kind, held=HELD).data == once.data
+
+
+def test_redacted_is_not_confused_by_markers_that_the_agent_writes() -> None:
+    fakes = " ".join(f"[redacted:{kind}:{n}]" for kind in ("env", "aws") for n in (1, 2, 999999999))
+    data = turn(f"{fakes} [redacted:env:9999999999999] [redacted:x:] {TOKEN}")
+
+    done = redacted(data, ItemKind.TRANSCRIPT, held=HELD)
+
+    assert text_of(done.data).startswith(fakes)
+    # Its own marker takes a number that nobody wrote before it.
+    assert text_of(done.data).endswith("[redacted:x:] [redacted:env:3]")
+    assert redacted(turn(fakes), ItemKind.TRANSCRIPT).data == turn(fakes)
+
+
+def test_redacted_replaces_whole_texts_of_an_item_that_is_made_of_keys() -> None:
+    digests = [b64encode(sha256(b"%d" % n).digest()).decode() for n in range(300)]
+    keys = [f"ghp_{digest[:36].translate({43: 'x', 47: 'y'})}" for digest in digests]
+    data = turn(" ".join(keys), extra={"n": 5, "note": "short"})
+
+    done = redacted(data, ItemKind.TRANSCRIPT)
+
+    document = json.loads(done.data)
+    assert document["text"] == "[redacted:many:1]"
+    assert document["extra"] == {"n": 5, "note": "short"}
+    assert (document["turn"], document["role"]) == (1, "tool")
+
+
+@given(st.text(), st.integers(min_value=0, max_value=40))
+def test_redacted_text_never_keeps_a_held_value(around: str, place: int) -> None:
+    text = around[:place] + TOKEN + around[place:]
+    done = redacted(text.encode(errors="surrogatepass"), ItemKind.LOG, held=HELD)
+
+    assert TOKEN.encode() not in done.data
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(TOKEN),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.just(TOKEN), inner),
+        max_leaves=8,
+    )
+)
+def test_redacted_keeps_json_json(extra: object) -> None:
+    data = json.dumps({"turn": 1, "role": "tool", "kind": "note", "extra": {"it": extra}}).encode()
+
+    done = redacted(data, ItemKind.TRANSCRIPT, held=HELD).data
+
+    assert TOKEN not in json.dumps(json.loads(done))
+    if TOKEN.encode() not in data:
+        assert done == data
+
+
+def test_redacted_text_cleans_a_sentence() -> None:
+    assert AWS_KEY not in redacted_text(f"/outcome was {AWS_KEY!r}; expected one of …")
+    assert redacted_text("plain \udc80") == "plain \udc80"
+
+
+def test_secret_counts_counts_different_secrets_by_kind_and_looks_at_the_name() -> None:
+    data = turn(f"{AWS_KEY} {AWS_KEY}")
+
+    assert sum(secret_counts(data, ItemKind.TRANSCRIPT).values()) == 1
+    assert sum(secret_counts(b"nothing", ItemKind.FILE, name=f"{GITHUB_TOKEN}.txt").values()) == 1
+    assert not secret_counts(b'{"counts": {"aws": 1}}', ItemKind.REDACTIONS)
