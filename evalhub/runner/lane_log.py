@@ -19,7 +19,7 @@ _PREFIX = f"lane/logs/{NAME}."
 
 
 class RunOutput:
-    """The output of one run: goes to the lane's log, and its last lines are remembered."""
+    """The output of one run: goes to the lane's log, and its last lines are remembered.
 
     Secrets are replaced before either. Safe to use from one thread at a time.
     """

@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 
 from evalhub.protocol.archive import write_segment
 from evalhub.protocol.faults import DocumentError, parse_document
-from evalhub.protocol.paths import run_folder
+from evalhub.protocol.paths import ItemKind, ItemPath, format_path, run_folder
 from evalhub.protocol.plan import Plan, RunKey
 from evalhub.protocol.scalars import Count, DigestText, Name, Record, Time
 from evalhub.protocol.segments import HEADER_PATH, Receipt, SegmentDigest, SegmentHeader
