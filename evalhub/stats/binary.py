@@ -5,7 +5,7 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special, stats
+import scipy
 
 from evalhub.stats.clusters import design_effect
 from evalhub.stats.intervals import Interval, as_probability, normal_quantile, normal_tail
@@ -157,7 +157,7 @@ def boschloo_test(x_b: int, n_b: int, x_c: int, n_c: int) -> BoschlooTest:
     """
     _require_counts(x_b, n_b)
     _require_counts(x_c, n_c)
-    result = stats.boschloo_exact([[x_b, x_c], [n_b - x_b, n_c - x_c]])
+    result = scipy.stats.boschloo_exact([[x_b, x_c], [n_b - x_b, n_c - x_c]])
     return BoschlooTest(float(result.statistic), as_probability(result.pvalue))
 
 
@@ -170,14 +170,14 @@ def fisher_p(x_b: int, n_b: int, x_c: int, n_c: int) -> float:
     _require_counts(x_b, n_b)
     _require_counts(x_c, n_c)
     table = np.array([[x_b, x_c], [n_b - x_b, n_c - x_c]])
-    return as_probability(stats.fisher_exact(table).pvalue)
+    return as_probability(scipy.stats.fisher_exact(table).pvalue)
 
 
 def fisher_more(x_b: int, n_b: int, x_c: int, n_c: int) -> float:
     """Return Fisher's one-sided p that the candidate's rate is higher than the baseline's."""
     _require_counts(x_b, n_b)
     _require_counts(x_c, n_c)
-    return as_probability(stats.hypergeom.sf(x_c - 1, n_b + n_c, x_b + x_c, n_c))
+    return as_probability(scipy.stats.hypergeom.sf(x_c - 1, n_b + n_c, x_b + x_c, n_c))
 
 
 def rao_scott_z(
@@ -217,8 +217,8 @@ def mcnemar(pass_to_fail: int, fail_to_pass: int) -> McNemarTest:
     if changed == 0:
         return McNemarTest(1.0, 1.0, None)
     fewer = min(pass_to_fail, fail_to_pass)
-    tail = float(special.bdtr(fewer, changed, 0.5))
-    point = float(stats.binom.pmf(fewer, changed, 0.5))
+    tail = float(scipy.special.bdtr(fewer, changed, 0.5))
+    point = float(scipy.stats.binom.pmf(fewer, changed, 0.5))
     # Signed like delta: failures that were passes make it negative.
     z = (fail_to_pass - pass_to_fail) / sqrt(changed)
     return McNemarTest(as_probability(2 * tail - point), as_probability(2 * tail), z)

@@ -10,8 +10,8 @@ from math import ceil
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special, stats
 
 from evalhub.stats.intervals import as_probability
 from evalhub.stats.quantiles import quantile
@@ -100,7 +100,7 @@ def exceedance(
     k_b = min(n_b - 1, int(np.count_nonzero(arm_b > threshold) / deff))
     k_max = min(n_c, int(np.count_nonzero(arm_c > arm_b[-1]) / deff))
     ties = bool(np.count_nonzero(arm_b == threshold) > 1)
-    p_fisher = as_probability(stats.hypergeom.sf(k - 1, n_b + n_c, k_b + k, n_c))
+    p_fisher = as_probability(scipy.stats.hypergeom.sf(k - 1, n_b + n_c, k_b + k, n_c))
     p_bb = None if ties else _beta_binomial_tail(k, n_c, n_b - r + 1, r)
     p_tail = p_fisher if p_bb is None else p_bb
     if p_bb is not None and min(n_b, n_c) >= EXTREME_FEWEST_RUNS:
@@ -164,8 +164,10 @@ def ceiling_test(k_over: int, n: int, *, q: float = 0.95, alpha: float = 0.05) -
     if n < 1 or not 0 <= k_over <= n:
         raise ValueError(f"{k_over} of {n} runs over a ceiling are not a count.")
     allowed = 1 - q
-    p_breach = 1.0 if k_over == 0 else as_probability(float(special.bdtrc(k_over - 1, n, allowed)))
-    p_pass = as_probability(float(special.bdtr(k_over, n, allowed)))
+    p_breach = (
+        1.0 if k_over == 0 else as_probability(float(scipy.special.bdtrc(k_over - 1, n, allowed)))
+    )
+    p_pass = as_probability(float(scipy.special.bdtr(k_over, n, allowed)))
     verdict = "INCONCLUSIVE"
     if p_breach < alpha:
         verdict = "CEILING_BREACH"
@@ -200,13 +202,15 @@ def tail_information(
     if low > n_c:
         return TailInformation(None, None)
     # P(Binomial(n, s) >= k) is the regularized beta I_s(k, n - k + 1).
-    return TailInformation(low, float(special.betaincinv(low, n_c - low + 1, power)))
+    return TailInformation(low, float(scipy.special.betaincinv(low, n_c - low + 1, power)))
 
 
 def _at_most(test: Exceedance, over: int) -> float:
     effective = min(test.n_c, ceil(over / test.deff))
-    return as_probability(stats.betabinom.cdf(effective, test.n_c, test.n_b - test.r + 1, test.r))
+    return as_probability(
+        scipy.stats.betabinom.cdf(effective, test.n_c, test.n_b - test.r + 1, test.r)
+    )
 
 
 def _beta_binomial_tail(k: int, n: int, a: int, b: int) -> float:
-    return 1.0 if k <= 0 else as_probability(stats.betabinom.sf(k - 1, n, a, b))
+    return 1.0 if k <= 0 else as_probability(scipy.stats.betabinom.sf(k - 1, n, a, b))

@@ -3,7 +3,7 @@
 from math import isfinite
 from typing import NamedTuple
 
-from scipy import special
+import scipy
 
 # Beyond this, squares and their sums leave the range of a float; no score of an agent comes near.
 LARGEST_MAGNITUDE = 1e100
@@ -23,22 +23,22 @@ def is_usable(value: float | None) -> bool:
 
 def normal_quantile(probability: float) -> float:
     """Return the standard normal quantile of `probability` (0 < probability < 1)."""
-    return float(special.ndtri(probability))
+    return float(scipy.special.ndtri(probability))
 
 
 def normal_tail(z: float) -> float:
     """Return P(Z > z) for a standard normal Z."""
-    return float(special.ndtr(-z))
+    return float(scipy.special.ndtr(-z))
 
 
 def t_quantile(probability: float, *, df: float) -> float:
     """Return the quantile of Student's t with `df` > 0 degrees of freedom."""
-    return float(special.stdtrit(df, probability))
+    return float(scipy.special.stdtrit(df, probability))
 
 
 def t_tail(t: float, *, df: float) -> float:
     """Return P(T > t) for Student's t with `df` > 0 degrees of freedom."""
-    return float(special.stdtr(df, -t))
+    return float(scipy.special.stdtr(df, -t))
 
 
 def two_sided_t(t: float, *, df: float) -> float:

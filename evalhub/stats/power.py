@@ -2,7 +2,7 @@
 
 from math import ceil, isfinite, sqrt
 
-from scipy import optimize, special
+import scipy
 
 from evalhub.stats.intervals import normal_quantile, normal_tail, t_quantile
 
@@ -108,7 +108,7 @@ def mde_paired_exact(*, n: int, sd: float, alpha: float = 0.05, power: float = 0
     highest = 1.0
     while shortfall(highest) < 0:
         highest *= 2
-    return float(optimize.brentq(shortfall, 0.0, highest, xtol=1e-12, rtol=1e-12)) * sd
+    return float(scipy.optimize.brentq(shortfall, 0.0, highest, xtol=1e-12, rtol=1e-12)) * sd
 
 
 def _power_t(noncentrality: float, *, df: float, alpha: float, sides: int) -> float:
@@ -123,7 +123,7 @@ def _power_t(noncentrality: float, *, df: float, alpha: float, sides: int) -> fl
 
 def _noncentral_tail(t: float, *, df: float, noncentrality: float) -> float:
     """Return P(T > t) for a noncentral t."""
-    below = float(special.nctdtr(df, noncentrality, t))
+    below = float(scipy.special.nctdtr(df, noncentrality, t))
     if isfinite(below):
         return min(1.0, max(0.0, 1 - below))
     # Where scipy gives up, the normal approximation of Johnson and Welch 1940 is exact enough.

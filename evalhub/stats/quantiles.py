@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special, stats
 
 
 class OpenInterval(NamedTuple):
@@ -48,7 +48,7 @@ def harrell_davis(values: Sequence[float], q: float) -> float:
         raise ValueError("No values have no quantile.")
     ordered = np.sort(np.asarray(values, dtype=float))
     n = len(ordered)
-    edges = special.betainc((n + 1) * q, (n + 1) * (1 - q), np.arange(n + 1) / n)
+    edges = scipy.special.betainc((n + 1) * q, (n + 1) * (1 - q), np.arange(n + 1) / n)
     return float(np.dot(np.diff(edges), ordered))
 
 
@@ -63,7 +63,7 @@ def rank_bounds(n: int, *, q: float, confidence: float = 0.95) -> RankBounds:
     if n < 1:
         raise ValueError("No values have no order statistics.")
     # below[j] is the chance that at most j values lie below the quantile.
-    below = special.bdtr(np.arange(n), n, q)
+    below = scipy.special.bdtr(np.arange(n), n, q)
     enough_above = np.flatnonzero(below >= confidence)
     enough_below = np.flatnonzero(1 - below >= confidence)
     return RankBounds(
@@ -89,7 +89,7 @@ def order_statistic_interval(
         raise ValueError("No values have no quantile.")
     ordered = sorted(values)
     tail = (1 - confidence) / 2 if alternative == "two-sided" else 1 - confidence
-    below = stats.binom(len(ordered), q)
+    below = scipy.stats.binom(len(ordered), q)
     low_rank, high_rank = int(below.ppf(tail)), int(below.isf(tail)) + 1
     has_low = alternative != "less" and low_rank >= 1
     has_high = alternative != "greater" and high_rank <= len(ordered)
@@ -101,4 +101,4 @@ def order_statistic_interval(
 
 def quantile_test_p(values: Sequence[float], *, value: float, q: float) -> float:
     """Return the two-sided p that the `q` quantile is `value` (Conover 1999, section 3.2)."""
-    return float(stats.quantile_test(list(values), q=value, p=q).pvalue)
+    return float(scipy.stats.quantile_test(list(values), q=value, p=q).pvalue)

@@ -1,5 +1,7 @@
 """Tasks: conclude, refresh, and the sweeps that find what a lost message left undone."""
 
+# Loaded where the worker starts, not when each of its processes first decides something.
+import scipy.stats  # noqa: F401
 from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
