@@ -11,7 +11,7 @@ from evalhub.protocol.messages import HeartbeatAnswer, OpenedAttempt, TokenAnswe
 from evalhub.protocol.plan import Plan as PlanDocument
 from lanes.budget.models import SubAllocation
 from lanes.plans.models import Attempt, Plan
-from lanes.plans.operations import attempts
+from lanes.plans.operations import attempts, cancelling
 from lanes.projects.models import AuditEntry, Scope, Token
 from tests.lanes import factories
 from tests.lanes.wire import Answer, assert_problem, send
@@ -93,7 +93,9 @@ def test_opening_takes_no_content() -> None:
 
 def test_opening_on_a_cancelled_plan_is_a_conflict() -> None:
     plan = factories.make_plan()
-    Plan.objects.update(cancelled_at=factories.NOW)
+    cancelling.cancel_plan(
+        Plan.objects.get(), reason="the pull request was closed", at=factories.NOW
+    )
 
     assert_problem(open_attempt(plan), 409, "plan-cancelled")
     assert Attempt.objects.count() == Token.objects.filter(attempt__isnull=False).count() == 0

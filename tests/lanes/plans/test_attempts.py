@@ -12,7 +12,7 @@ from lanes.budget.operations import money as budget_operations
 from lanes.plans import queries, tasks
 from lanes.plans.models import Attempt, AttemptState, Plan, PlanState
 from lanes.plans.operations import attempts, lifecycle
-from lanes.plans.operations.attempts import AttemptEndedError, PlanCancelledError
+from lanes.plans.operations.attempts import AttemptEndedError
 from lanes.projects.models import Scope, Token
 from tests.lanes import factories
 from tests.lanes.budget.test_operations import make_call
@@ -75,17 +75,6 @@ def test_unknown_lane_is_named() -> None:
         factories.make_attempt(plan, "ordinary-9")
 
     assert Plan.objects.get().state == PlanState.REGISTERED
-
-
-def test_cancelled_plan_opens_no_attempt() -> None:
-    plan = factories.make_plan()
-    factories.make_attempt(plan)
-    Plan.objects.update(cancelled_at=LATER)
-
-    with pytest.raises(PlanCancelledError):
-        factories.make_attempt(plan)
-
-    assert states_of(plan) == [("ordinary-1", 1, AttemptState.OPEN)]
 
 
 def test_concluded_plan_runs_again_with_a_new_deadline() -> None:
@@ -169,13 +158,6 @@ def test_superseded_attempt_is_told_to_stop() -> None:
     assert reason_of(first) == "superseded"
 
 
-def test_cancelled_plan_tells_its_lanes_to_stop() -> None:
-    attempt = factories.make_attempt()
-    Plan.objects.update(cancelled_at=NOW)
-
-    assert reason_of(attempt) == "cancelled"
-
-
 def test_closed_plan_tells_its_lanes_to_stop() -> None:
     attempt = factories.make_attempt()
     lifecycle.close_plan(attempt.lane.plan, at=NOW)
@@ -234,6 +216,19 @@ def test_sweep_marks_who_missed_three_heartbeats() -> None:
     silent.refresh_from_db()
     assert silent.state == AttemptState.SILENT
     assert silent.accepts_evidence
+
+
+def test_silence_and_its_end_are_told_to_the_plan() -> None:
+    attempt = factories.make_attempt()
+    version = Plan.objects.get().inputs_version
+
+    attempts.mark_silent_attempts(at=NOW + timedelta(hours=1))
+    assert attempts.mark_silent_attempts(at=NOW + timedelta(hours=1)) == 0
+    assert Plan.objects.get().inputs_version == version + 1
+
+    attempts.touch_attempt(attempt, at=NOW + timedelta(hours=1))
+    attempts.touch_attempt(attempt, at=NOW + timedelta(hours=1))
+    assert Plan.objects.get().inputs_version == version + 2
 
 
 def test_silent_attempt_that_speaks_is_open_again() -> None:
