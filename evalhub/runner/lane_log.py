@@ -7,8 +7,8 @@ from pathlib import Path
 
 from evalhub.protocol.paths import ItemKind, ItemPath, format_path
 from evalhub.runner.members import Member
-from evalhub.runner.spool import Spool
 from evalhub.runner.redaction import LogLines, Redaction
+from evalhub.runner.spool import Spool
 
 NAME = "agent"
 _PART_BYTES = 1_000_000
@@ -29,15 +29,15 @@ class RunOutput:
         self._write = write
         self._kept_bytes = 0
         self._tail: deque[bytes] = deque(maxlen=_TAIL_LINES)
-
         self._lines = LogLines(redaction)
+
     def line(self, text: bytes) -> None:
         """Keep one line."""
-        self._tail.append(text)
         for clean in self._lines.cleaned(text):
             self._keep(clean)
 
     def _keep(self, text: bytes) -> None:
+        self._tail.append(text)
         if self._kept_bytes > _MOST_RUN_BYTES:
             return
         self._kept_bytes += len(text)
@@ -46,10 +46,10 @@ class RunOutput:
         self._write(b"[" + self._label + b"] " + text + b"\n")
 
     def tail(self) -> str:
-        return b"\n".join(self._tail).decode(errors="replace")
         """Return the last lines, once the run is over."""
         for clean in self._lines.rest():
             self._keep(clean)
+        return b"\n".join(self._tail).decode(errors="replace")
 
 
 class LaneLog:
