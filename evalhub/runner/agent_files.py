@@ -3,9 +3,10 @@
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 # An agent that nests deeper or writes more than this wants to wear the lane out.
 _DEEPEST_FOLDER = 32
@@ -50,6 +51,39 @@ def agent_files(root: Path, *, leave_out: Callable[[str], None]) -> Iterator[Age
             leave_out(f"{_shown(name)} cannot be read: {error.strerror}")
 
 
+@contextmanager
+def plain_file(path: Path, *, leave_out: Callable[[str], None]) -> Iterator[BinaryIO | None]:
+    """Open a file that the agent may have made, never through a link, never a pipe that would block.
+
+    None where there is none; of one that is not plain or not readable `leave_out` is told.
+    """
+    file = _opened(path, leave_out)
+    if file is None:
+        yield None
+        return
+    with file:
+        yield file
+
+
+def _opened(path: Path, leave_out: Callable[[str], None]) -> BinaryIO | None:
+    try:
+        handle = _handle(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        leave_out(f"{path} cannot be read and is not sent: {error.strerror}.")
+        return None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        leave_out(f"{path} is no plain file and is not sent.")
+        return None
+    return os.fdopen(handle, "rb")
+
+
+def _handle(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 def _is_folder(root: Path) -> bool:
     try:
         return stat.S_ISDIR(root.lstat().st_mode)
@@ -70,7 +104,7 @@ def _names(folder: Path, *, most: int, leave_out: Callable[[str], None]) -> list
 def _readable(path: Path, name: str) -> AgentFile:
     """Return a file that a segment can take: one that is not readable would end the lane there."""
     name.encode()
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    handle = _handle(path)
     try:
         return AgentFile(path, name, os.fstat(handle).st_size)
     finally:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Literal
 
 from evalhub.protocol.plan import RunKey
@@ -17,10 +18,11 @@ from evalhub.runner.console import escaped
 from evalhub.runner.errors import RunnerError
 from evalhub.runner.fruitless import Fruitless
 from evalhub.runner.harvest import Harvest, harvest_or_loss
-from evalhub.runner.lane_log import LaneLog, RunOutput
+from evalhub.runner.lane_log import LaneLog
 from evalhub.runner.processes import GuardianLostError, RunProcess
 from evalhub.runner.room import Room
 from evalhub.runner.spool import RunEnded, Spool, SpoolError
+from evalhub.runner.streaming import Streams, cut, growths, taken_run
 
 _TICK_SECONDS = 0.1
 
@@ -36,6 +38,8 @@ class Assignment:
     command: Sequence[str]
     environment: Mapping[str, str]
     deadline: float
+    flush_seconds: float
+    """How often what goes on is sent, at most."""
     stamp: Callable[[], datetime]
     """Returns the time with which a segment is stamped."""
     room: Room
@@ -55,6 +59,12 @@ class Execution:
         self._stopped = threading.Event()
         self._is_broke = False
         self._fruitless = Fruitless()
+        self._streams = Streams(
+            assignment.spool,
+            flush_seconds=assignment.flush_seconds,
+            stamp=assignment.stamp,
+            tell=self._tell,
+        )
         self.total = len(keys)
         self.outcomes: Counter[str] = Counter()
         """How often each outcome occurred; `invalid` where the agent's result is none."""
@@ -91,6 +101,20 @@ class Execution:
         """Let what runs come to its end; note the rest as not run for want of money."""
         self._is_broke = True
 
+    def flush(self, *, is_to_end: Callable[[], bool]) -> None:
+        """Cut what runs that go on have written since the last time.
+
+        Raises:
+            DiskFullError: if there is no room for it now.
+        """
+        if self._streams.flush(is_to_end=is_to_end):
+            self._assignment.on_cut()
+
+    def fail(self, error: RunnerError) -> None:
+        """Stop, because the lane itself cannot go on."""
+        self.failure = error
+        self.stop()
+
     def join(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         for thread in self._threads:
@@ -105,13 +129,9 @@ class Execution:
                     return
                 self._run(key)
         except RunnerError as error:
-            self._fail(error)
+            self.fail(error)
         except OSError as error:
-            self._fail(SpoolError(f"The spool cannot be used: {error}."))
-
-    def _fail(self, error: RunnerError) -> None:
-        self.failure = error
-        self.stop()
+            self.fail(SpoolError(f"The spool cannot be used: {error}."))
 
     def _run(self, key: RunKey) -> None:
         self._assignment.room.wait_for_a_run()
@@ -122,15 +142,21 @@ class Execution:
         elif time.monotonic() >= self._assignment.deadline:
             self._note(key, _without_run("not_started"))
         else:
-            ended = self._executed(key)
-            if ended is not None:
-                self._note(key, ended)
+            self._begin(key)
 
-    def _executed(self, key: RunKey) -> RunEnded | None:
+    def _begin(self, key: RunKey) -> None:
+        folder = self._assignment.spool.run_folder(key).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        with self._streams.of(key, folder):
+            ended = self._executed(key, folder)
+        if ended is None:
+            self._keep_unfinished(key)
+        else:
+            self._note(key, ended)
+
+    def _executed(self, key: RunKey, folder: Path) -> RunEnded | None:
         """Run the command; return how it ended, None if it was stopped."""
         work = self._assignment
-        folder = work.spool.run_folder(key).absolute()
-        folder.mkdir(parents=True, exist_ok=True)
         output = work.log.output_of(str(key))
         work.log.note(f"{key} begins")
         started_at, begun = clock.now(), time.monotonic()
@@ -155,7 +181,6 @@ class Execution:
             while (end := process.wait(_TICK_SECONDS)) is None:
                 if self._stopped.is_set():
                     process.end()
-                    self._keep_unfinished(key, output)
                     return None
                 if time.monotonic() >= work.deadline:
                     process.end()
@@ -170,7 +195,7 @@ class Execution:
         work = self._assignment
         self._assignment.room.keep(lambda: work.spool.mark_ended(key, ended))
         folder = work.spool.run_folder(key)
-        found = harvest_or_loss(folder, key, ended=ended)
+        found = self._harvested(key, ended)
         work.log.note(f"{key} ended: {found.outcome or 'invalid result'} ({ended.how})")
         self._cut(found)
         with self._guard:
@@ -182,13 +207,21 @@ class Execution:
             work.report(warning)
         self._count(found.outcome or "invalid")
 
-    def _keep_unfinished(self, key: RunKey, output: RunOutput) -> None:
+    def _keep_unfinished(self, key: RunKey) -> None:
         """Send what a run had written when the lane was stopped: readable, but no result."""
         self._assignment.log.note(f"{key} was stopped with the lane")
-        found = harvest_or_loss(self._assignment.spool.run_folder(key), key, ended=None)
+        found = self._harvested(key, None)
         self._cut(found)
         if found.outcome is not None:
             self._count(found.outcome)
+
+    def _harvested(self, key: RunKey, ended: RunEnded | None) -> Harvest:
+        """Return what is left to be cut of a run that is over."""
+        spool = self._assignment.spool
+        folder = spool.run_folder(key)
+        for found in growths(spool, key, folder, but_the_last=True):
+            self._cut(found)
+        return harvest_or_loss(folder, key, ended=ended, taken=taken_run(spool, key))
 
     def _count(self, outcome: str) -> None:
         with self._guard:
@@ -196,16 +229,16 @@ class Execution:
 
     def _cut(self, found: Harvest) -> None:
         work = self._assignment
-        for sentence in found.sentences:
+        self._tell(found.sentences)
+        work.room.keep(lambda: cut(work.spool, found, at=work.stamp()))
+        work.on_cut()
+
+    def _tell(self, sentences: Sequence[str]) -> None:
+        """Say to whoever watches, and in the evidence, what is wrong with it."""
+        work = self._assignment
+        for sentence in sentences:
             work.report(sentence)
             work.log.note(escaped(sentence).replace("\n", "\n# "))
-        self._assignment.room.keep(lambda: self._cut_members(found))
-
-    def _cut_members(self, found: Harvest) -> None:
-        work = self._assignment
-        work.spool.cut("record", found.record, at=work.stamp())
-        work.spool.cut("bulk", found.bulk, at=work.stamp())
-        work.on_cut()
 
 
 def _without_run(how: How) -> RunEnded:

@@ -7,31 +7,28 @@ bytes in quarantine with their reason. Turning a malformed result into `infra_er
 """
 
 import json
-import os
-import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from evalhub.protocol.canonical import bytes_digest
 from evalhub.protocol.faults import DocumentError, parse_document
 from evalhub.protocol.paths import LONGEST_PATH, ItemKind, ItemPath, format_path
 from evalhub.protocol.plan import RunKey
-from evalhub.protocol.records import Failure, JudgeLine, Result, Turn
+from evalhub.protocol.records import Failure, Result
 from evalhub.protocol.scalars import Record, rfc3339
-from evalhub.runner.agent_files import agent_files
+from evalhub.runner.agent_files import agent_files, plain_file
+from evalhub.runner.growing import LARGEST_BYTES, Taken
 from evalhub.runner.members import Member
 from evalhub.runner.spool import RunEnded
+from evalhub.runner.transcripts import Ending, json_bytes, lane_turn, take_judge_lines, take_turns
 
-PART_BYTES = 1_000_000
-BODY_BYTES = 64 * 1024
 LARGEST_FILE_BYTES = 64 * 2**20
 _LARGEST_RECORD_BYTES = 8 * 2**20
 _MOST_FILES = 1000
 _MOST_SENTENCES = 5
 _LONGEST_ENDING = 4000
-_LAST_TURN = 1_000_000
 _SHOWN_NAME = 100
 
 
@@ -43,14 +40,21 @@ class Harvest:
     record: list[Member] = field(default_factory=list)
     bulk: list[Member] = field(default_factory=list)
     sentences: list[str] = field(default_factory=list)
+    transcript_parts: int = 0
+    is_more: bool = False
 
     def complain(self, sentence: str) -> None:
         self.sentences.append(sentence)
 
 
-class _Lines(NamedTuple):
-    parts: list[bytes]
-    bodies: dict[str, bytes]
+class TakenRun(NamedTuple):
+    """How far a run's files of lines lie in parts."""
+
+    transcript: Taken = Taken()
+    judge: Taken = Taken()
+
+
+NOTHING_TAKEN = TakenRun()
 
 
 class _Ending(NamedTuple):
@@ -63,8 +67,10 @@ class _Ending(NamedTuple):
     message: str
 
 
-def harvest(folder: Path, key: RunKey, *, ended: RunEnded | None) -> Harvest:
-    """Return the evidence in a run's folder.
+def harvest(
+    folder: Path, key: RunKey, *, ended: RunEnded | None, taken: TakenRun = NOTHING_TAKEN
+) -> Harvest:
+    """Return the evidence in a run's folder, behind what was `taken` of it while the run went on.
 
     `ended` says how the run ended; None for a run that the lane did not live to see ended: then there
     is no result but the one that the agent may have written. Equal folders give equal members.
@@ -73,35 +79,58 @@ def harvest(folder: Path, key: RunKey, *, ended: RunEnded | None) -> Harvest:
     data = _content(folder, "result.json", found, most=_LARGEST_RECORD_BYTES)
     ending = _ending(ended) if data is None and ended is not None else None
     tail = ended.output_tail if ended is not None else ""
-    is_torn = ending is not None or ended is None
-    lines = _transcript(folder, key, found, ending=ending, output_tail=tail, is_torn=is_torn)
-    _add_result(key, data, ending, ended, len(lines.parts), found)
-    _add_parts(ItemKind.TRANSCRIPT, key, lines.parts, found.bulk)
-    for digest, body in lines.bodies.items():
-        path = ItemPath(ItemKind.FILE, key, name=f"body-{digest.removeprefix('sha256:')}")
-        found.bulk.append(Member(format_path(path), body))
-    _add_judge_lines(folder, key, found)
+    end = Ending(is_torn=ending is not None or ended is None)
+    if ending is not None:
+        end = end._replace(closing_turn=lambda number: _closing_turn(ending, number, tail))
+    _add_turns(folder, key, found, taken.transcript, ending=end)
+    _add_result(key, data, ending, ended, found.transcript_parts, found)
+    _add_judge_lines(folder, key, found, taken.judge, ending=end)
     _add_failure(folder, key, found)
     _add_files(folder, key, found)
     return found
 
 
-def harvest_or_loss(folder: Path, key: RunKey, *, ended: RunEnded | None) -> Harvest:
+def growth(folder: Path, key: RunKey, *, taken: TakenRun, most_bytes: int) -> Harvest:
+    """Return what is new in the transcript and the judge calls of a run that goes on: whole lines.
+
+    `is_more` says that `most_bytes` were not enough; what comes after is for the next time.
+    """
+    found = Harvest()
+    _add_turns(folder, key, found, taken.transcript, ending=None, most_bytes=most_bytes)
+    _add_judge_lines(folder, key, found, taken.judge, ending=None)
+    return found
+
+
+def harvest_or_loss(
+    folder: Path, key: RunKey, *, ended: RunEnded | None, taken: TakenRun = NOTHING_TAKEN
+) -> Harvest:
     """Return the evidence in a run's folder; what nobody foresaw there costs this run alone.
 
     Such a run is an `infra_error` of the lane, with the sentence that says what it was.
     """
     try:
-        return harvest(folder, key, ended=ended)
+        return harvest(folder, key, ended=ended, taken=taken)
     except (OSError, ValueError, RecursionError) as error:
         reason = ascii(" ".join(str(error).split())[:_LONGEST_ENDING])
         message = f"What the run left cannot be read ({type(error).__name__}: {reason})."
     lost = Harvest(sentences=[f"{key}: {message}"])
     if ended is not None:
         ending = _Ending("infra_error", "harvest_failed", "lane", "HarvestFailed", message)
-        turn = _json_bytes(_closing_turn(ending, 1, ended.output_tail))
-        _add_parts(ItemKind.TRANSCRIPT, key, [turn], lost.bulk)
-        _add_result(key, None, ending, ended, 1, lost)
+        closing = Ending(
+            is_torn=True,
+            closing_turn=lambda number: _closing_turn(ending, number, ended.output_tail),
+        )
+        # What was taken of the file stands, whatever is there now.
+        turns = take_turns(
+            None,
+            key,
+            taken.transcript._replace(marks=b""),
+            ending=closing,
+            tell=lost.complain,
+            most_bytes=LARGEST_BYTES,
+        )
+        lost.bulk += turns.members
+        _add_result(key, None, ending, ended, turns.parts, lost)
     return lost
 
 
@@ -164,7 +193,7 @@ def _add_result(
             return
         document = _completed_result(json.loads(data), ended, parts)
     found.outcome = document["outcome"]
-    found.record.append(Member(path, _json_bytes(document)))
+    found.record.append(Member(path, json_bytes(document)))
 
 
 def _made_result(ending: _Ending, ended: RunEnded, parts: int) -> dict[str, Any]:
@@ -194,119 +223,48 @@ def _times(ended: RunEnded) -> dict[str, Any]:
     }
 
 
-# transcript.ndjson
+# transcript.ndjson and judge.ndjson
 
 
-def _transcript(
+def _add_turns(
     folder: Path,
     key: RunKey,
     found: Harvest,
+    taken: Taken,
     *,
-    ending: _Ending | None,
-    output_tail: str,
-    is_torn: bool,
-) -> _Lines:
-    parts = _Parts()
-    bodies: dict[str, bytes] = {}
-    last_turn = 0
-    faults: list[str] = []
-    for number, line in enumerate(_lines(folder, "transcript.ndjson", found), 1):
-        try:
-            turn = parse_document(Turn, line)
-        except DocumentError as error:
-            if is_torn and not line.endswith(b"\n"):
-                faults.append(f"line {number} was cut short when the run ended; it is left out")
-                continue
-            faults.append(f"line {number}: {error}")
-            parts.add(line)
-            continue
-        last_turn = max(last_turn, turn.turn)
-        parts.add(_with_bodies_apart(turn, line, bodies))
-    _tell(found, f"{key}: transcript.ndjson", faults)
-    if ending is not None and last_turn >= _LAST_TURN:
-        # The agent's own number would make the lane's turn, and with it the part, malformed.
-        found.complain(f"{key}: no number is left for the lane's closing turn; it is left out.")
-    elif ending is not None:
-        parts.add(_json_bytes(_closing_turn(ending, last_turn + 1, output_tail)))
-    return _Lines(parts.done(), bodies)
+    ending: Ending | None,
+    most_bytes: int = LARGEST_BYTES,
+) -> None:
+    faults = _Faults(found, f"{key}: transcript.ndjson")
+    with _opened(folder, "transcript.ndjson", found, is_over=ending is not None) as file:
+        turns = take_turns(file, key, taken, ending=ending, tell=faults.tell, most_bytes=most_bytes)
+    faults.count_the_rest()
+    # What a turn refers to is there before the turn, whenever the lane ends.
+    for digest, body in turns.bodies.items():
+        path = ItemPath(ItemKind.FILE, key, name=f"body-{digest.removeprefix('sha256:')}")
+        found.bulk.append(Member(format_path(path), body))
+    found.bulk += turns.members
+    found.transcript_parts = turns.parts
+    found.is_more = turns.is_more
+
+
+def _add_judge_lines(
+    folder: Path, key: RunKey, found: Harvest, taken: Taken, *, ending: Ending | None
+) -> None:
+    faults = _Faults(found, f"{key}: judge.ndjson")
+    with _opened(folder, "judge.ndjson", found, is_over=ending is not None) as file:
+        found.record += take_judge_lines(file, key, taken, ending=ending, tell=faults.tell)
+    faults.count_the_rest()
 
 
 def _closing_turn(ending: _Ending, number: int, output_tail: str) -> dict[str, Any]:
     """Return the turn by which the lane says how a run without a result ended."""
     tail = output_tail[-_LONGEST_ENDING:]
     text = f"{ending.message}\nThe end of its output:\n{tail}" if tail else ending.message
-    return {
-        "turn": number,
-        "role": "environment",
-        "kind": "error",
-        "text": text,
-        "extra": {"by": "lane"},
-    }
+    return lane_turn("error", text, number=number)
 
 
-def _with_bodies_apart(turn: Turn, line: bytes, bodies: dict[str, bytes]) -> bytes:
-    """Return a turn's line; a text over the limit becomes an attachment to which the turn refers."""
-    if len(line) <= BODY_BYTES or turn.body is not None:
-        return line
-    document = json.loads(line)
-    text, arguments = turn.text, turn.tool.arguments if turn.tool is not None else None
-    if text is not None and len(text.encode()) > BODY_BYTES:
-        document["text"], long = None, text
-    elif text is None and arguments is not None and len(arguments.encode()) > BODY_BYTES:
-        # A turn has one body, so arguments go there only where there is no text to mistake them for.
-        document["tool"]["arguments"], long = None, arguments
-        document["extra"] = {**document.get("extra", {}), "body_of": "arguments"}
-    else:
-        return line
-    digest = bytes_digest(long.encode())
-    document["body"] = digest
-    bodies[digest] = long.encode()
-    return _json_bytes(document)
-
-
-class _Parts:
-    """Lines in parts of at most a megabyte, unless one line alone is longer."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._lines: list[bytes] = []
-        self._size = 0
-
-    def add(self, line: bytes) -> None:
-        whole = line if line.endswith(b"\n") else line + b"\n"
-        if self._lines and self._size + len(whole) > PART_BYTES:
-            self._flush()
-        self._lines.append(whole)
-        self._size += len(whole)
-
-    def done(self) -> list[bytes]:
-        if self._lines:
-            self._flush()
-        return self._parts
-
-    def _flush(self) -> None:
-        self._parts.append(b"".join(self._lines))
-        self._lines, self._size = [], 0
-
-
-def _add_parts(kind: ItemKind, key: RunKey, parts: list[bytes], into: list[Member]) -> None:
-    for number, part in enumerate(parts, 1):
-        into.append(Member(format_path(ItemPath(kind, key, part=number)), part))
-
-
-# judge.ndjson, failure.json, files
-
-
-def _add_judge_lines(folder: Path, key: RunKey, found: Harvest) -> None:
-    parts = _Parts()
-    faults = []
-    for number, line in enumerate(_lines(folder, "judge.ndjson", found), 1):
-        parts.add(line)
-        fault = _fault(JudgeLine, line)
-        if fault is not None:
-            faults.append(f"line {number}: {fault}")
-    _tell(found, f"{key}: judge.ndjson", faults)
-    _add_parts(ItemKind.JUDGE, key, parts.done(), found.record)
+# failure.json, files
 
 
 def _add_failure(folder: Path, key: RunKey, found: Harvest) -> None:
@@ -337,48 +295,40 @@ def _add_files(folder: Path, key: RunKey, found: Harvest) -> None:
         elif path not in taken:
             taken.add(path)
             found.bulk.append(Member(path, file.path))
-    _tell(found, f"{key}: files", [f"{sentence} (not sent)" for sentence in left_out])
+    faults = _Faults(found, f"{key}: files")
+    for sentence in left_out:
+        faults.tell(f"{sentence} (not sent)")
+    faults.count_the_rest()
 
 
 # Reading what the agent wrote
 
 
-def _opened(folder: Path, name: str, found: Harvest) -> BinaryIO | None:
-    """Open a file of the agent's folder: never through a link, never a pipe that would block."""
-    path = folder / name
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        found.complain(f"{path} cannot be read and is not sent: {error.strerror}.")
-        return None
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        found.complain(f"{path} is no plain file and is not sent.")
-        return None
-    return os.fdopen(handle, "rb")
+@contextmanager
+def _opened(
+    folder: Path, name: str, found: Harvest, *, is_over: bool = True
+) -> Iterator[BinaryIO | None]:
+    """Open a file of the agent's folder for the block; None where there is none to be read.
+
+    What is wrong with it is told once its run is over.
+    """
+    leave_out = found.complain if is_over else _say_nothing
+    with plain_file(folder / name, leave_out=leave_out) as file:
+        yield file
+
+
+def _say_nothing(sentence: str) -> None:
+    """Leave it to the end of the run to tell."""
 
 
 def _content(folder: Path, name: str, found: Harvest, *, most: int) -> bytes | None:
-    file = _opened(folder, name, found)
-    if file is None:
-        return None
-    with file:
+    with _opened(folder, name, found) as file:
+        if file is None:
+            return None
         data = file.read(most + 1)
     if len(data) > most:
         found.complain(f"{folder / name} is larger than {most} bytes; its beginning is sent.")
     return data[:most]
-
-
-def _lines(folder: Path, name: str, found: Harvest) -> Iterator[bytes]:
-    file = _opened(folder, name, found)
-    if file is None:
-        return
-    with file:
-        for line in file:
-            if line.strip():
-                yield line
 
 
 def _fault(model: type[Record], data: bytes) -> str | None:
@@ -389,12 +339,20 @@ def _fault(model: type[Record], data: bytes) -> str | None:
     return None
 
 
-def _tell(found: Harvest, place: str, faults: list[str]) -> None:
-    for fault in faults[:_MOST_SENTENCES]:
-        found.complain(f"{place}, {fault}")
-    if len(faults) > _MOST_SENTENCES:
-        found.complain(f"{place} has {len(faults) - _MOST_SENTENCES} more faults.")
+class _Faults:
+    """What is wrong with one file, in sentences: the first few, and how many more."""
 
+    def __init__(self, found: Harvest, place: str) -> None:
+        self._found = found
+        self._place = place
+        self._count = 0
 
-def _json_bytes(document: object) -> bytes:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    def tell(self, fault: str) -> None:
+        self._count += 1
+        if self._count <= _MOST_SENTENCES:
+            self._found.complain(f"{self._place}, {fault}")
+
+    def count_the_rest(self) -> None:
+        if self._count > _MOST_SENTENCES:
+            more = self._count - _MOST_SENTENCES
+            self._found.complain(f"{self._place} has {more} more faults.")

@@ -78,8 +78,9 @@ def run_lane(
         report=report,
     )
     with ExitStack() as stack:
+        # Before there is a spool in it: whoever follows never sees one that nobody holds.
+        stack.enter_context(held(request.spool / opened.attempt.attempt))
         attempt = _Attempt(store, request, opened, report=report)
-        stack.enter_context(held(attempt.spool.folder))
         stack.enter_context(attempt.stop.on_signals())
         stack.callback(attempt.close)
         simulator = attempt.start_simulator(stack)
@@ -149,8 +150,8 @@ class _Attempt:
             self._problem = str(error)
             return None
         self._simulator_started_at = clock.now()
-        draft = json.dumps(self._environment(running)).encode()
         self.spool.redaction.hold(running.key, kind="simulator")
+        draft = json.dumps(self._environment(running)).encode()
         self._room.keep(lambda: self.spool.remember_environment(draft))
         return running
 
@@ -207,6 +208,7 @@ class _Attempt:
             command=self._request.command,
             environment=self._agent_environment(simulator),
             deadline=self._deadline,
+            flush_seconds=self._flush_seconds,
             stamp=self._session.stamp,
             room=self._room,
             on_cut=self._delivery.wake,
@@ -220,12 +222,25 @@ class _Attempt:
             execution.join(_TICK_SECONDS)
             self._obey(execution)
             self._show_progress()
-            if time.monotonic() - flushed >= max(self._opened.limits.flush_seconds, 1):
-                self._room.try_once(self._flush_log)
+            if time.monotonic() - flushed >= self._flush_seconds:
+                self._flush_running(execution)
                 flushed = time.monotonic()
         if execution.failure is not None:
             self._report(str(execution.failure))
             self.stop.say("the lane could not go on")
+
+    @property
+    def _flush_seconds(self) -> float:
+        return max(self._opened.limits.flush_seconds, 1)
+
+    def _flush_running(self, execution: Execution) -> None:
+        """Cut what the log and the runs that go on have got since the last time."""
+        self._log.sync()
+        try:
+            self._room.try_once(lambda: self._flush_log(is_over=False))
+            self._room.try_once(lambda: execution.flush(is_to_end=self._is_to_end))
+        except RunnerError as error:
+            execution.fail(error)
 
     def _obey(self, execution: Execution) -> None:
         if self.stop.reason is None:
@@ -254,7 +269,8 @@ class _Attempt:
         environment = self._environment(simulator)
         try:
             self._room.keep(lambda: self._cut_record(ItemKind.ENVIRONMENT, environment))
-            self._room.keep(self._flush_log)
+            self._room.keep(lambda: self._flush_log(is_over=True))
+            self._room.keep(self._cut_redactions)
         except RunnerError as error:
             # What is in segments is sent all the same.
             self._unkept = error
@@ -298,8 +314,12 @@ class _Attempt:
         self.spool.cut("record", [member], at=self._session.stamp())
         self._delivery.wake()
 
-    def _flush_log(self) -> None:
-        if self.spool.cut("bulk", self._log.members(), at=self._session.stamp()):
+    def _flush_log(self, *, is_over: bool) -> None:
+        if self.spool.cut("bulk", self._log.members(is_over=is_over), at=self._session.stamp()):
+            self._delivery.wake()
+
+    def _cut_redactions(self) -> None:
+        if self.spool.cut("record", [self.spool.redactions()], at=self._session.stamp()):
             self._delivery.wake()
 
     # How far it is

@@ -1,5 +1,6 @@
 """`log:agent`: what the runs of a lane write to their output, each line with its run key."""
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -62,6 +63,7 @@ class LaneLog:
         self._spool = spool
         self._report = report
         self._left_out = 0
+        self._is_unsafe = False
         self._path = spool.folder / "logs" / f"{NAME}.log"
         self._guard = threading.Lock()
         self._file = self._path.open("ab", buffering=0)
@@ -93,29 +95,62 @@ class LaneLog:
         while left:
             left = left[self._file.write(left) :]
 
-    def members(self) -> list[Member]:
+    def sync(self) -> None:
+        """See to it that what was written so far outlives the machine."""
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            if not self._is_unsafe:
+                self._report(
+                    f"{self._path} cannot be made safe against a loss of power: {error.strerror}; "
+                    "what is sent is not concerned."
+                )
+            self._is_unsafe = True
+
+    def members(self, *, is_over: bool) -> list[Member]:
         """Return what is in no segment yet, in parts."""
-        return fresh_log_members(self._spool)
+        return fresh_log_members(self._spool, is_over=is_over)
 
     def close(self) -> None:
         self._file.close()
 
 
-def fresh_log_members(spool: Spool) -> list[Member]:
-    """Return the parts of a spool's log that are in no segment yet."""
+def fresh_log_members(spool: Spool, *, is_over: bool) -> list[Member]:
+    """Return the parts of a spool's log that are in no segment yet: whole lines, while it grows."""
     path = spool.folder / "logs" / f"{NAME}.log"
-    part = spool.count(_PREFIX) + 1
-    return [
-        Member(format_path(ItemPath(ItemKind.LOG, part=number, name=NAME)), data)
-        for number, data in enumerate(_chunks(path, start=spool.cut_bytes(_PREFIX)), part)
-    ]
+    number, end = spool.count(_PREFIX), _end_of_the_last_part(spool)
+    members = []
+    for data in _chunks(path, start=end, is_over=is_over):
+        number, end = number + 1, end + len(data)
+        members.append(Member(_part_path(number), data, {"end": end}))
+    return members
 
 
-def _chunks(path: Path, *, start: int) -> Iterator[bytes]:
+def _end_of_the_last_part(spool: Spool) -> int:
+    origin = spool.origin_of(_part_path(spool.count(_PREFIX)))
+    # A spool of an earlier release does not tell, and has the log as it is.
+    return int(origin["end"]) if origin is not None else spool.cut_bytes(_PREFIX)
+
+
+def _part_path(number: int) -> str:
+    return format_path(ItemPath(ItemKind.LOG, part=number, name=NAME))
+
+
+def _chunks(path: Path, *, start: int, is_over: bool) -> Iterator[bytes]:
+    """Yield the file in pieces that end with a line: what is looked for in a line is found there."""
     try:
         with path.open("rb") as file:
             file.seek(start)
-            while chunk := file.read(_PART_BYTES):
-                yield chunk
+            pending = b""
+            while chunk := file.read(_PART_BYTES - len(pending)):
+                pending += chunk
+                end = pending.rfind(b"\n") + 1
+                if not end and len(pending) >= _PART_BYTES:
+                    end = len(pending)
+                if end:
+                    yield pending[:end]
+                pending = pending[end:]
+            if is_over and pending:
+                yield pending
     except FileNotFoundError:
         return

@@ -16,6 +16,7 @@ GUARDIAN = Path(__file__).with_name("guardian.py")
 # The guardian gives the agent two seconds; this is for the guardian itself.
 _STOP_SECONDS = 4.0
 _LONGEST_LINE_BYTES = 64 * 1024
+_LONGEST_WORD_BYTES = 4 * 1024
 _READ_BYTES = 64 * 1024
 
 
@@ -119,15 +120,28 @@ class RunProcess:
 
 
 def _read_lines(output: BinaryIO, on_line: Callable[[bytes], None]) -> None:
-    """Hand on each line without its end; a line without end comes in pieces."""
-    pending = b""
+    """Hand on each line without its end; of one that is too long the beginning alone."""
+    pending, is_too_long = b"", False
     with output:
         while chunk := output.read1(_READ_BYTES):  # type: ignore[attr-defined]
-            *lines, pending = (pending + chunk).split(b"\n")
+            *lines, rest = chunk.split(b"\n")
             for line in lines:
-                on_line(line)
-            if len(pending) > _LONGEST_LINE_BYTES:
-                on_line(pending)
-                pending = b""
+                if not is_too_long:
+                    on_line(_bounded(pending + line))
+                pending, is_too_long = b"", False
+            if not is_too_long:
+                pending += rest
+                if len(pending) > _LONGEST_LINE_BYTES:
+                    on_line(_bounded(pending))
+                    pending, is_too_long = b"", True
     if pending:
-        on_line(pending)
+        on_line(_bounded(pending))
+
+
+def _bounded(line: bytes) -> bytes:
+    """Return a line, or the beginning of a long one up to a space: no half of a word that is a secret."""
+    if len(line) <= _LONGEST_LINE_BYTES:
+        return line
+    shortest = _LONGEST_LINE_BYTES - _LONGEST_WORD_BYTES
+    end = max(line.rfind(b" ", shortest, _LONGEST_LINE_BYTES), shortest)
+    return line[:end] + b" (the rest of this line is not kept)"

@@ -17,6 +17,7 @@ from evalhub.runner.members import Member
 from evalhub.runner.session import AttemptSession
 from evalhub.runner.spool import Spool
 from evalhub.runner.stopping import Stop
+from evalhub.runner.streaming import cut, growths, taken_run
 
 
 def spools_in(folder: Path) -> list[Path]:
@@ -71,12 +72,13 @@ def cut_the_rest(spool: Spool, *, at: datetime, report: Callable[[str], None]) -
         ended, folder = spool.ended(key), spool.run_folder(key)
         if ended is None and not folder.is_dir():
             continue
-        found = harvest_or_loss(folder, key, ended=ended)
-        if spool.cut("record", found.record, at=at) or spool.cut("bulk", found.bulk, at=at):
-            for sentence in found.sentences:
+        for found in growths(spool, key, folder, but_the_last=True):
+            cut(spool, found, at=at)
+        rest = harvest_or_loss(folder, key, ended=ended, taken=taken_run(spool, key))
+        if cut(spool, rest, at=at):
+            for sentence in rest.sentences:
                 report(sentence)
-        spool.cut("bulk", found.bulk, at=at)
-    spool.cut("bulk", fresh_log_members(spool), at=at)
+    spool.cut("bulk", fresh_log_members(spool, is_over=True), at=at)
     draft = spool.remembered_environment()
     if draft is not None:
         path = format_path(ItemPath(ItemKind.ENVIRONMENT))

@@ -36,6 +36,7 @@ def started(spool: Spool, folder: Path, *, seconds: float, said: list[str]) -> I
         command=["sh", "-c", script],
         environment={},
         deadline=deadline,
+        flush_seconds=1.0,
         stamp=clock.now,
         room=Room(spool.folder, deadline=deadline, report=said.append, is_over=lambda: False),
         on_cut=lambda: None,

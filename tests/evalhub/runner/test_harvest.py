@@ -12,7 +12,8 @@ import pytest
 from evalhub.protocol.paths import parse_path
 from evalhub.protocol.plan import RunKey
 from evalhub.runner import clock
-from evalhub.runner.harvest import PART_BYTES, Harvest, harvest, harvest_or_loss
+from evalhub.runner.growing import PART_BYTES
+from evalhub.runner.harvest import Harvest, harvest, harvest_or_loss
 from evalhub.runner.spool import RunEnded
 
 KEY = RunKey("refund-twice", "candidate+faults", 2)

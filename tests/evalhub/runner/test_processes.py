@@ -69,11 +69,21 @@ def test_run_sees_exactly_the_environment_that_it_is_given(lines: list[bytes]) -
     assert [line for line in lines if not line.startswith(b"LC_CTYPE=")] == [b"ONLY=this"]
 
 
-def test_long_lines_come_in_pieces(shell: type, lines: list[bytes]) -> None:
+def test_a_line_without_end_is_kept_up_to_a_word(shell: type, lines: list[bytes]) -> None:
+    # A secret stands across the place where the line is cut.
+    words = (
+        "head -c 65500 /dev/zero | tr '\\0' x; printf ' sk-%s' abcdefghijklmnopqrstuvwxyz0123456789"
+    )
+    shell(f"{words}; head -c 300000 /dev/zero | tr '\\0' y; echo; echo after").wait(20)
+
+    assert lines == [b"x" * 65_500 + b" (the rest of this line is not kept)", b"after"]
+
+
+def test_a_line_of_one_endless_word_is_bounded(shell: type, lines: list[bytes]) -> None:
     shell("head -c 300000 /dev/zero | tr '\\0' x").wait(20)
 
-    assert sum(map(len, lines)) == 300_000
-    assert max(map(len, lines)) <= 2 * 64 * 1024
+    (line,) = lines
+    assert line == b"x" * (60 * 1024) + b" (the rest of this line is not kept)"
 
 
 def test_wait_returns_none_while_the_command_runs(shell: type) -> None:

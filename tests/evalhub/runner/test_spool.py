@@ -194,15 +194,15 @@ def test_log_goes_on_where_it_was_cut(tmp_path: Path) -> None:
     spool = make_spool(tmp_path / "s")
     log = LaneLog(spool, report=refuse_to_hear)
     log.note("first")
-    spool.cut("bulk", log.members(), at=clock.now())
+    spool.cut("bulk", log.members(is_over=False), at=clock.now())
     log.output_of("a/b/1").line(b"second")
     log.close()
 
     found = Spool.opened(tmp_path / "s")
-    rest = fresh_log_members(found)
+    rest = fresh_log_members(found, is_over=True)
 
     assert names(found) == [["lane/logs/agent.1.log"]]
-    assert rest == [Member("lane/logs/agent.2.log", b"[a/b/1] second\n")]
+    assert rest == [Member("lane/logs/agent.2.log", b"[a/b/1] second\n", {"end": 23})]
 
 
 def test_log_keeps_a_bounded_part_of_one_run_but_its_end(tmp_path: Path) -> None:
