@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from datetime import datetime
 from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
@@ -102,6 +103,9 @@ class ObjectStore(Protocol):
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         """Yield the keys that begin with `prefix`; those of one folder come one after the other."""
+
+    def drop_unfinished(self, *, before: datetime) -> int:
+        """Remove what killed processes left half written, last touched before then; return how much."""
 
 
 def object_store() -> ObjectStore:
@@ -222,6 +226,17 @@ class DirectoryStore:
         with self._reading(prefix):
             yield from _keys_below(self.root, "", prefix)
 
+    def drop_unfinished(self, *, before: datetime) -> int:
+        # A writer that is so slow that its file goes is told so, and its client tries again.
+        with _writing():
+            if not (self.root / _INCOMING).is_dir():
+                return 0
+            with os.scandir(self.root / _INCOMING) as entries:
+                old = [entry.path for entry in entries if _is_older(entry, before)]
+            for path in old:
+                Path(path).unlink(missing_ok=True)
+            return len(old)
+
     @contextmanager
     def _reading(self, key: str) -> Iterator[None]:
         try:
@@ -260,6 +275,14 @@ def _keys_below(folder: Path, before: str, prefix: str) -> Iterator[str]:
                 yield key
         elif key != f"{_INCOMING}/" and (key.startswith(prefix) or prefix.startswith(key)):
             yield from _keys_below(folder / name, key, prefix)
+
+
+def _is_older(entry: "os.DirEntry[str]", before: datetime) -> bool:
+    try:
+        return entry.stat().st_mtime < before.timestamp()
+    except FileNotFoundError:
+        # It has just been given its name.
+        return False
 
 
 def _sync_folder(folder: Path) -> None:
@@ -373,6 +396,10 @@ class S3Store:
             for page in pages.paginate(Bucket=self.bucket, Prefix=prefix):
                 for entry in page.get("Contents", []):
                     yield entry["Key"]
+
+    def drop_unfinished(self, *, before: datetime) -> int:
+        # A PUT that was broken off leaves nothing in a bucket.
+        return 0
 
     def _object(self, key: str, **part: Any) -> "GetObjectOutputTypeDef":
         return self._client.get_object(Bucket=self.bucket, Key=_checked(key), **part)

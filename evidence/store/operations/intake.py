@@ -62,9 +62,17 @@ def receive_segment(
 
 
 def take_stored(
-    attempt: Attempt, seq: int, upload: Upload, *, object_key: str, at: datetime
+    attempt: Attempt,
+    seq: int,
+    upload: Upload,
+    *,
+    object_key: str,
+    at: datetime,
+    is_heard: bool = True,
 ) -> Received:
     """Write the rows of a segment whose object is durable, and return its receipt.
+
+    `is_heard`: whether its lane has sent it just now.
 
     Raises:
         SegmentConflictError: if other bytes were received under this seq.
@@ -72,25 +80,35 @@ def take_stored(
         PlanPurgedError: if all evidence of the plan was removed meanwhile; so is this.
     """
     try:
-        return _taken(attempt, seq, upload, object_key=object_key, at=at)
+        return _taken(attempt, seq, upload, object_key=object_key, at=at, is_heard=is_heard)
     except PlanPurgedError:
         object_store().delete(object_key)
         raise
 
 
 def _taken(
-    attempt: Attempt, seq: int, upload: Upload, *, object_key: str, at: datetime
+    attempt: Attempt,
+    seq: int,
+    upload: Upload,
+    *,
+    object_key: str,
+    at: datetime,
+    is_heard: bool = True,
 ) -> Received:
     try:
         expected = recording.expected_of(attempt, at=at)
         content = sorted_segment(upload.file, expected=expected, seq=seq)
     except SegmentUnfitError as error:
-        recording.quarantine_segment(attempt, upload, error, object_key=object_key, at=at)
+        recording.quarantine_segment(
+            attempt, upload, error, object_key=object_key, at=at, is_heard=is_heard
+        )
         raise SegmentRefusedError(
             f"The segment was refused as {error.unfit.category} ({error.unfit.code}):"
             f" {error.unfit.detail}"
         ) from None
-    received = recording.record_segment(attempt, upload, content, object_key=object_key, at=at)
+    received = recording.record_segment(
+        attempt, upload, content, object_key=object_key, at=at, is_heard=is_heard
+    )
     if not received.is_new and recording.is_removed(attempt, seq):
         # It was received, and removed, while this upload of the same bytes was under way.
         object_store().delete(object_key)

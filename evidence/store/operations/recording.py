@@ -105,7 +105,7 @@ def is_removed(attempt: Attempt, seq: int) -> bool:
     return Segment.objects.filter(attempt=attempt, seq=seq, removal__isnull=False).exists()
 
 
-def record_segment(
+def record_segment(  # noqa: PLR0913 - what arrives and what is made again go one way
     attempt: Attempt,
     upload: Upload,
     content: SegmentContent,
@@ -113,6 +113,7 @@ def record_segment(
     object_key: str,
     at: datetime,
     before: Before | None = None,
+    is_heard: bool = True,
 ) -> Received:
     """Write the rows of a segment whose object is durable, and return its receipt.
 
@@ -162,13 +163,13 @@ def record_segment(
         _note_unknown(attempt, content.money, at=at)
         if before is None:
             secrets.note_found(attempt, segment, items, at=at)
-        _tell_plan(attempt, before, at=at, late=bool(decided.fresh))
+        _tell_plan(attempt, before, at=at, late=bool(decided.fresh), is_heard=is_heard)
     if before is None:
         receipts.store_receipt(segment)
     return Received(receipt, is_new=True)
 
 
-def quarantine_segment(
+def quarantine_segment(  # noqa: PLR0913 - as above
     attempt: Attempt,
     upload: Upload,
     error: SegmentUnfitError,
@@ -176,6 +177,7 @@ def quarantine_segment(
     object_key: str,
     at: datetime,
     before: Before | None = None,
+    is_heard: bool = True,
 ) -> None:
     """Keep a whole refused segment, once however often it is sent.
 
@@ -201,13 +203,15 @@ def quarantine_segment(
         if before is not None and before.removal is not None:
             Refusal.objects.filter(pk=refusal.pk).update(removal=before.removal)
         _note_unknown(attempt, error.money, at=at)
-        _tell_plan(attempt, before, at=at, late=False)
+        _tell_plan(attempt, before, at=at, late=False, is_heard=is_heard)
     if before is None:
         documents.store_refusal(refusal)
 
 
-def _tell_plan(attempt: Attempt, before: Before | None, *, at: datetime, late: bool) -> None:
-    if before is None or at > attempt.last_heard_at:
+def _tell_plan(
+    attempt: Attempt, before: Before | None, *, at: datetime, late: bool, is_heard: bool
+) -> None:
+    if is_heard and (before is None or at > attempt.last_heard_at):
         attempts_operations.touch_attempt(attempt, at=at)
     if before is None or not before.is_counted:
         lifecycle_operations.bump_inputs(attempt.lane.plan, at=at, late=late)

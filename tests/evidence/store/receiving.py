@@ -42,10 +42,15 @@ RUNS = 600
 
 
 def prepare() -> None:
+    say({"attempt": prepared()})
+
+
+def prepared() -> str:
+    """Make the database, a plan and an attempt; return the attempt's key."""
     call_command("migrate", verbosity=0)
     app.loader.import_default_modules()
     plan = make_plan(scenarios=[("order-lookup", "orders")], epochs=RUNS)
-    say({"attempt": make_attempt(plan).key})
+    return make_attempt(plan).key
 
 
 def receive(attempt_key: str, first_seq: int) -> None:
