@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from evalhub.protocol.canonical import bytes_digest, document_digest
 from evalhub.protocol.scalars import rfc3339
@@ -282,6 +283,9 @@ def make_attempt(
     return attempts.open_attempt(plan or make_plan(at=at), lane, at=at)
 
 
-def make_lane_token(attempt: Attempt, *, at: datetime = NOW) -> str:
-    """Return the secret of a lane token, for `Authorization: Bearer …`."""
-    return attempts.issue_lane_token(attempt, at=at).secret
+def make_lane_token(attempt: Attempt, *, at: datetime | None = None) -> str:
+    """Return the secret of a lane token, for `Authorization: Bearer …`.
+
+    It is issued by the clock that endpoints read unless `at` is given: it expires a day later.
+    """
+    return attempts.issue_lane_token(attempt, at=at or timezone.now()).secret
