@@ -116,6 +116,43 @@ def _source(name: str) -> str:
     return f"{name}_FILE" if f"{name}_FILE" in os.environ else name
 
 
+_BROKER_FORMS = (
+    "takes redis://:password@host:port/0, rediss:// for TLS, redis+socket:///path/to.sock, or"
+    " amqp://user:password@host:port/name, several of them with ; between; percent-encode what is"
+    " special in the password"
+)
+_REMOTE_BROKERS = {"redis", "rediss", "amqp", "amqps", "pyamqp"}
+
+
+def env_broker(name: str) -> str | None:
+    """Return the address of the broker that NAME (or the file that NAME_FILE names) gives; None if unset.
+
+    Never repeats the value: it holds a password.
+    """
+    url = env_secret(name)
+    if url is None:
+        return None
+    if not all(_is_broker(one) for one in url.split(";")):
+        raise SettingError(_source(name), f"{_BROKER_FORMS}.")
+    return url
+
+
+def _is_broker(url: str) -> bool:
+    try:
+        split = urlsplit(url)
+        port = split.port
+    except ValueError:
+        return False
+    if split.scheme == "redis+socket":
+        return len(split.path) > 1 and not split.hostname
+    is_known = split.scheme in _REMOTE_BROKERS and bool(split.hostname) and port != 0
+    # Of Redis the path is the number of a database.
+    database = split.path.strip("/")
+    return is_known and (
+        not split.scheme.startswith("redis") or not database or database.isdecimal()
+    )
+
+
 class MailServer(NamedTuple):
     """Where e-mail is handed over; without a host it is not."""
 

@@ -18,11 +18,16 @@ from evalhub.tasks import trail
 # Django and Celery hand over whole objects, which say more than a log should keep.
 _NOT_SHOWN = frozenset({"request", "server_time", "data", "taskName"})
 _PLAIN = re.compile(r"[\w.:/@+%~,-]+", re.ASCII)
+# However often it is written, or percent-encoded: the link that is meant is good all the same.
+_SLASHES = r"(?:/|%2f)+"
 _SECRETS = (
     # Our tokens: what is kept of them is the prefix that pages show too.
     (re.compile(r"\b(ev[hl]_[\w-]{4})[\w-]{8,}", re.ASCII), r"\1***"),
     # The link that signs in is itself the secret.
-    (re.compile(r"(/sign-in/link/+)[^/\s\"'?#\\]+", re.IGNORECASE), r"\1***"),
+    (
+        re.compile(rf"({_SLASHES}sign-in{_SLASHES}link{_SLASHES})[^/%\s\"'?#\\]+", re.IGNORECASE),
+        r"\1***",
+    ),
     # What CI signs for a job: whoever has it first may exchange it.
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(\.[\w-]*)?", re.ASCII), "eyJ***"),
     # As is the address of a feed.
@@ -74,6 +79,19 @@ class LineFormatter(logging.Formatter):
         if record.stack_info:
             lines += _set_in(record.stack_info)
         return without_secrets("\n".join(lines))
+
+
+class Foreseen(logging.Filter):
+    """Make one warning of what strangers can cause at will, such as a request for a foreign host.
+
+    Django logs these as errors, each with a traceback that says nothing about this server.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.startswith("django.security."):
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+            record.exc_info = record.exc_text = None
+        return True
 
 
 def without_secrets(text: str) -> str:

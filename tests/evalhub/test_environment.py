@@ -3,7 +3,7 @@
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from evalhub.environment import MailServer, SettingError, env_int, env_mail_server
+from evalhub.environment import MailServer, SettingError, env_broker, env_int, env_mail_server
 
 NAME = "EVALHUB_EMAIL_URL"
 
@@ -67,3 +67,72 @@ def test_number_that_no_timer_or_port_takes_is_named(
         env_int("EVALHUB_SWEEP_SECONDS", 10, least=1)
 
     assert len(str(refused.value)) < 200
+
+
+BROKER = "CELERY_BROKER_URL"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://localhost",
+        "redis://:p%40ss@redis:6379/0",
+        "redis://[::1]:6379/15",
+        "rediss://user:word@redis.internal/1?ssl_cert_reqs=required",
+        "redis+socket:///var/run/redis.sock",
+        "redis+socket:///var/run/redis.sock?virtual_host=2",
+        "amqp://user:word@rabbit:5672/evalhub",
+        "amqps://rabbit//",
+        "amqp://one;amqp://two",
+    ],
+)
+def test_address_of_a_broker_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv(BROKER, url)
+
+    assert env_broker(BROKER) == url
+
+
+@pytest.mark.parametrize("url", ["", None])
+def test_without_an_address_there_is_no_broker(
+    monkeypatch: pytest.MonkeyPatch, url: str | None
+) -> None:
+    monkeypatch.delenv(BROKER, raising=False)
+    if url is not None:
+        monkeypatch.setenv(BROKER, url)
+
+    assert env_broker(BROKER) is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost",
+        "redis:6379",
+        "redis://",
+        "redis:///0",
+        "redis://:geheim@redis:port/0",
+        "redis://:geheim#1@redis:6379/0",
+        "redis://:gehe/im@redis:6379/0",
+        "redis://:geheim@redis:6379/first",
+        "redis://:geheim@redis:0/0",
+        "redis://:geheim@redis:65536/0",
+        "redis+socket://var/run/redis.sock",
+        "redis+socket://",
+        "filesystem://",
+        "memory://",
+        "sqs://geheim@",
+        "https://geheim@host",
+        "redis://[::1",
+        "redis://one;geheim",
+    ],
+)
+def test_wrong_address_of_a_broker_is_refused_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv(BROKER, url)
+
+    with pytest.raises(SettingError, match=f"{BROKER} takes redis://:password@") as refused:
+        env_broker(BROKER)
+
+    assert refused.value.variable == BROKER
+    assert "geheim" not in str(refused.value)

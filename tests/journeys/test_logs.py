@@ -42,9 +42,16 @@ def ask_hostilely(port: int) -> None:
         assert connection.recv(12).startswith(b"HTTP/1.1 ")
 
 
+def ask_unreadably(port: int, *header_lines: bytes) -> bytes:
+    """Send a request with headers that are none; return how the answer begins."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(b"\r\n".join([b"GET / HTTP/1.1", *header_lines, b"", b""]))
+        return connection.recv(12)
+
+
 def test_every_line_of_every_program_is_json_and_names_its_request(tmp_path: Path) -> None:
     evalhub = Evalhub(tmp_path)
-    evalhub.manage("migrate", "--no-input", "--verbosity", "0")
+    evalhub.make_tables()
     digest, secret = evalhub.manage("shell", "--no-imports", "-c", STORY).split()
     with Up(tmp_path / "data", EVALHUB_LOG_FORMAT="json", **_QUIET) as up:
         logs = up.data / "logs"
@@ -54,6 +61,8 @@ def test_every_line_of_every_program_is_json_and_names_its_request(tmp_path: Pat
             trust_env=False,
         )
         ask_hostilely(up.port)
+        unreadable = ask_unreadably(up.port, b"Host: localhost", b"Authorization Bearer s3cret")
+        foreign = httpx.get(f"{up.url}/", headers={"Host": "evil.test"}, trust_env=False)
 
         def of_request() -> list[dict[str, Any]]:
             return [line for line in lines(logs / "worker.log") if line.get("request_id") == "r-42"]
@@ -82,3 +91,14 @@ def test_every_line_of_every_program_is_json_and_names_its_request(tmp_path: Pat
     assert secret not in everything
     assert "s3cret" not in everything
     assert not any(line["level"] == "CRITICAL" for line in web)
+
+    assert (unreadable, foreign.status_code) == (b"HTTP/1.1 400", 400)
+    assert_strangers_leave_warnings(web)
+
+
+def assert_strangers_leave_warnings(web: list[dict[str, Any]]) -> None:
+    (told,) = [line for line in web if line["message"].startswith("Invalid request")]
+    (refused,) = [line for line in web if "evil.test" in line["message"]]
+    assert told["message"] == "Invalid request from ip=127.0.0.1: InvalidHeader"
+    assert {told["level"], refused["level"]} == {"WARNING"}
+    assert "traceback" not in refused

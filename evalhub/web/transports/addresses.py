@@ -127,7 +127,8 @@ def target_of(url: str, *, allowed: Allowance) -> Target:
 
     Raises:
         UnfitTargetError: if it is not https (http for an allowed host), names a user, writes an
-            address in another way than usual, or names a port of the system's.
+            address in another way than usual, names a port of the system's, or leads to an address
+            that is neither public nor allowed without any name being asked for.
     """
     if len(url) > LONGEST_URL or not _SEND_WITHOUT_ESCAPE.fullmatch(url):
         raise UnfitTargetError(
@@ -144,6 +145,8 @@ def target_of(url: str, *, allowed: Allowance) -> Target:
     port = _PORTS[split.scheme] if port is None else port
     if not (is_allowed or port == _PORTS["https"] or port >= _LEAST_FREE_PORT):
         raise UnfitTargetError(f"The URL's port was {port}; it can be 443, or 1024 and above.")
+    if not is_allowed:
+        _refuse_inner_host(host, allowed=allowed)
     path = (split.path or "/") + (f"?{split.query}" if split.query else "")
     return Target(split.scheme, host, port, path)
 
@@ -214,6 +217,22 @@ def _checked_host(split: SplitResult) -> str:
             f"The URL's host {host[:60]!r} ends in a number, but is no address of the form 192.0.2.1."
         )
     return host
+
+
+def _refuse_inner_host(host: str, *, allowed: Allowance) -> None:
+    """Refuse what needs no resolver to be known as an address that is not public."""
+    literal = _literal(host)
+    if literal is None:
+        # RFC 6761: such a name is this machine's own, whoever is asked.
+        is_inner = f".{host}".endswith(".localhost")
+    else:
+        plain = _unwrapped(literal)
+        is_inner = not is_public(plain) and not allowed.covers(plain)
+    if is_inner:
+        raise UnfitTargetError(
+            f"The URL's host {host[:60]!r} is not public. If it is meant to be reached from here,"
+            " whoever runs this server can name it in EVALHUB_WEBHOOK_HOSTS."
+        )
 
 
 def _without_final_dot(host: str) -> str:

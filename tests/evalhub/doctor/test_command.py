@@ -71,6 +71,19 @@ def test_empty_data_directory_is_told_and_left_empty(tmp_path: Path) -> None:
     assert not (tmp_path / "data" / "evalhub.sqlite3").exists()
 
 
+@pytest.mark.slow
+def test_addresses_that_cannot_be_read_are_all_told_without_their_passwords(tmp_path: Path) -> None:
+    wrong_ones = {"CELERY_BROKER_URL": "redis:geheim", "DATABASE_URL": "mysql://u:geheim@db/x"}
+
+    code, findings = told(Evalhub(tmp_path, wrong_ones).environment)
+
+    said = sentences(findings, WRONG)
+    assert code == 1
+    assert "CELERY_BROKER_URL takes redis://:password@host:port/0" in said
+    assert "DATABASE_URL takes postgresql://" in said
+    assert "geheim" not in said
+
+
 @pytest.fixture
 def shared(tmp_path: Path) -> Iterator[Evalhub]:
     """An installation on a PostgreSQL and a Redis, with its tables and static files."""

@@ -22,6 +22,8 @@ UNTIL = datetime(2026, 11, 29, tzinfo=UTC)
         ({"seed": -1}, "--seed takes"),
         ({"projects": 0}, "--projects takes"),
         ({"until": "tomorrow"}, "takes a day like 2026-11-29"),
+        ({"until": "0001-01-01"}, "a day of the years 1971 to 9000"),
+        ({"until": "9999-12-31"}, "a day of the years 1971 to 9000"),
     ],
 )
 def test_generate_refuses_what_it_cannot_do(options: dict[str, Any], sentence: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.programs.evalhub import Up, clean_environment, health
 from tests.programs.processes import descendants, survivors, wait_for
+from tests.programs.redis import RedisServer
 from tests.programs.server import ROOT, free_port
 
 pytestmark = [pytest.mark.journey, pytest.mark.enable_socket]
@@ -112,7 +113,10 @@ def test_killed_programs_are_started_again_with_their_children(up: Up) -> None:
 
 
 def test_named_broker_means_no_redis_of_our_own(tmp_path: Path) -> None:
-    with Up(tmp_path / "data", CELERY_BROKER_URL="memory://") as up:
+    with (
+        RedisServer(tmp_path / "redis") as redis,
+        Up(tmp_path / "data", **redis.environment) as up,
+    ):
         family = up.wait_for_family("gunicorn", "celery")
 
     assert not any("redis-server" in process.command for process in family)

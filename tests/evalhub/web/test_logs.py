@@ -8,10 +8,14 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.conf import settings
+from django.test import Client
 from django.urls import reverse
+from gunicorn.http.errors import InvalidHeader
 
 from evalhub.tasks import trail
-from evalhub.web.logs import JsonFormatter, LineFormatter, bind_plan, without_secrets
+from evalhub.web.gunicorn_log import without_quoted_request
+from evalhub.web.logs import Foreseen, JsonFormatter, LineFormatter, bind_plan, without_secrets
 
 HOSTILE = "x\n2026-11-29 23:00:00.000Z CRITICAL evalhub: forged\x1b[31m\u2028\u202e\udcff\r"
 SECRET = "evh_abcdefghijklmnopqrstuvwxyz0123456789_-ABCDE"
@@ -123,6 +127,8 @@ def test_traceback_is_one_field_of_json() -> None:
         "/sign-in/link/Zm9vYmFyc2VjcmV0",
         "//sign-in/link//Zm9vYmFyc2VjcmV0?x=1",
         "/Sign-In/link/Zm9vYmFyc2VjcmV0/",
+        "//sign-in//link//Zm9vYmFyc2VjcmV0/",
+        "/sign-in%2Flink%2FZm9vYmFyc2VjcmV0%2F",
         "postgresql://evalhub:Zm9vYmFyc2VjcmV0@db/evalhub",
         "redis://:Zm9vYmFyc2VjcmV0@redis:6379/0",
         "/projects/acme/agent/notices.atom?before=3&key=Zm9vYmFyc2VjcmV0",
@@ -143,3 +149,52 @@ def test_address_that_signs_in_is_the_one_that_is_hidden() -> None:
     address = reverse("sign-in-link", args=["Zm9vYmFy"])
 
     assert without_secrets(address) == address.replace("Zm9vYmFy", "***")
+
+
+@pytest.mark.parametrize("formatter", [LineFormatter(), JsonFormatter()])
+def test_request_for_a_foreign_host_is_one_warning(formatter: logging.Formatter) -> None:
+    stream = StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
+    handler.addFilter(Foreseen())
+    logger = logging.getLogger("django.security")
+    logger.addHandler(handler)
+    try:
+        answer = Client().get("/healthz", headers={"Host": "evil.test"})
+    finally:
+        logger.removeHandler(handler)
+
+    (only,) = stream.getvalue().splitlines()
+    assert answer.status_code == 400
+    assert "WARNING" in only
+    assert "evil.test" in only
+    assert "Traceback" not in only
+
+
+def test_what_strangers_cannot_cause_stays_an_error() -> None:
+    record = logging.LogRecord("django.request", logging.ERROR, "", 0, "failed", None, None)
+
+    assert Foreseen().filter(record)
+    assert record.levelname == "ERROR"
+
+
+def test_handlers_of_the_settings_know_what_is_foreseen() -> None:
+    assert settings.LOGGING["handlers"]["stderr"]["filters"] == ["foreseen"]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(InvalidHeader("Authorization Bearer hunter2"), ": InvalidHeader"), (None, "")],
+)
+def test_request_that_cannot_be_parsed_is_told_without_what_it_held(
+    error: BaseException | None, told: str
+) -> None:
+    message = (
+        "Invalid request from ip=10.0.0.1: Invalid HTTP Header: 'Authorization Bearer\nhunter2'"
+    )
+
+    assert without_quoted_request(message, error) == f"Invalid request from ip=10.0.0.1{told}"
+
+
+def test_other_warnings_of_gunicorn_stay_whole() -> None:
+    assert without_quoted_request("Worker (pid:%s) was sent SIGKILL!", None).endswith("SIGKILL!")

@@ -337,6 +337,8 @@ def test_channel_is_made_and_its_secret_shown_this_once(client: Client, project:
         ({"name": "Hook"}, 422, "lower-case letters"),
         ({"target": "https://127.0.0.1:22/"}, 422, "port was 22"),
         ({"target": "http://hub.test/"}, 422, "must begin with https"),
+        ({"target": "https://[::1]/"}, 422, "is not public"),
+        ({"target": "https://10.0.0.7/in"}, 422, "is not public"),
         ({"notices": []}, 422, "This field is required"),
         ({"notices": ["TEST"]}, 422, "not one of the available choices"),
         ({"kind": "PIGEON"}, 422, "not one of the available choices"),

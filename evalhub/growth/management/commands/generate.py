@@ -11,6 +11,9 @@ from django.utils import timezone
 from evalhub.growth import operations
 from evalhub.web.errors import DomainError
 
+# Room for the year before it, and for deadlines after it.
+_FIRST_YEAR, _LAST_YEAR = 1971, 9000
+
 
 class Command(BaseCommand):
     help = (
@@ -68,6 +71,11 @@ def _until(day: str | None) -> datetime:
     if day is None:
         return timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
     try:
-        return datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
+        until = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
         raise CommandError(f"--until was {day!r}; it takes a day like 2026-11-29.") from None
+    if not _FIRST_YEAR <= until.year <= _LAST_YEAR:
+        raise CommandError(
+            f"--until was {day!r}; it takes a day of the years {_FIRST_YEAR} to {_LAST_YEAR}."
+        )
+    return until

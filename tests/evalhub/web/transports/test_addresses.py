@@ -167,9 +167,33 @@ def test_host_with_an_address_inside_is_refused(addresses: list[str]) -> None:
         connectable(target, allowed=NOTHING, resolve=lambda *_: addresses)
 
 
-@pytest.mark.parametrize("url", ["https://localhost/", "https://localhost./", "https://127.0.0.1/"])
-def test_this_machine_is_refused_by_the_real_resolver(url: str) -> None:
-    target = target_of(url, allowed=NOTHING)
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1", "127.0.0.1.", "10.0.0.1", "169.254.169.254", "0.0.0.0", "255.255.255.255"),  # noqa: S104
+        *("[::1]", "[::]", "[fe80::1]", "[fd12::1]", "[::ffff:10.0.0.1]", "[64:ff9b::7f00:1]"),
+        *("localhost", "LOCALHOST.", "hooks.localhost"),
+    ],
+)
+def test_host_that_is_inside_whoever_is_asked_is_refused_by_its_text(host: str) -> None:
+    with pytest.raises(UnfitTargetError, match=r"is not public\..*EVALHUB_WEBHOOK_HOSTS"):
+        target_of(f"https://{host}/", allowed=NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("host", "entry"),
+    [
+        *(("127.0.0.1", "127.0.0.1"), ("[::1]", "::1"), ("localhost", "localhost")),
+        *(("10.2.3.4", "10.0.0.0/8"), ("[::ffff:10.2.3.4]", "10.0.0.0/8")),
+    ],
+)
+def test_host_inside_is_fit_where_it_is_allowed(host: str, entry: str) -> None:
+    assert target_of(f"https://{host}/", allowed=allowance([entry])).port == 443
+
+
+def test_this_machine_is_refused_by_the_real_resolver() -> None:
+    # As if a public name led here.
+    target = target_of("https://hub.test/", allowed=NOTHING)._replace(host="localhost")
 
     with pytest.raises(UnfitTargetError, match="an address that is not public"):
         connectable(target, allowed=NOTHING, resolve=resolved)
