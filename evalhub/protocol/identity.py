@@ -1,7 +1,7 @@
 """Who a CI job is, as its signed identity says, and what of a plan's source disagrees with it."""
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -13,7 +13,7 @@ from evalhub.protocol.scalars import Commit, Count, Label, Line, ProjectName, Re
 TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105
 JWT_TYPE = "urn:ietf:params:oauth:token-type:jwt"
 ID_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
-ACCESS_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105
+ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105
 SOURCE_DISAGREES = "source_disagrees"
 """The code of every field of a plan's source that the identity does not bear out."""
 
@@ -45,8 +45,8 @@ class ExchangedToken(Record):
     """Answer of `POST /token`."""
 
     access_token: str
-    issued_token_type: Literal["urn:ietf:params:oauth:token-type:access_token"]
-    token_type: Literal["Bearer"]
+    issued_token_type: Literal["urn:ietf:params:oauth:token-type:access_token"] = ACCESS_TOKEN_TYPE
+    token_type: Literal["Bearer"] = "Bearer"  # noqa: S105
     expires_in: Count
     scope: str
     project: ProjectName

@@ -106,16 +106,20 @@ def fetched_keys(issuer: str) -> str:
 def usable_keys(document: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the public RSA keys of a JWKS that may sign identities, each with its id."""
     keys = document.get("keys")
-    found = []
-    for key in keys[:_MOST_KEYS] if isinstance(keys, list) else []:
-        if not isinstance(key, dict) or key.get("kty") != "RSA":
-            continue
-        if key.get("use", "sig") != "sig" or key.get("alg", ALGORITHM) != ALGORITHM:
-            continue
-        parts = {name: key.get(name) for name in ("kid", "n", "e")}
-        if all(isinstance(part, str) and part for part in parts.values()):
-            found.append({"kty": "RSA", "use": "sig", "alg": ALGORITHM, **parts})
-    return [key for key in found if _is_strong(key)]
+    found = [_public_part(key) for key in keys[:_MOST_KEYS]] if isinstance(keys, list) else []
+    return [key for key in found if key is not None and _is_strong(key)]
+
+
+def _public_part(key: object) -> dict[str, str] | None:
+    if not isinstance(key, dict) or key.get("kty") != "RSA":
+        return None
+    if key.get("use", "sig") != "sig" or key.get("alg", ALGORITHM) != ALGORITHM:
+        return None
+    parts = {name: key.get(name) for name in ("kid", "n", "e")}
+    named = {name: part for name, part in parts.items() if isinstance(part, str) and part}
+    if len(named) < len(parts):
+        return None
+    return {"kty": "RSA", "use": "sig", "alg": ALGORITHM, **named}
 
 
 def _is_strong(key: Mapping[str, str]) -> bool:

@@ -9,7 +9,6 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from evalhub.protocol.identity import (
-    ACCESS_TOKEN_TYPE,
     ID_TOKEN_TYPE,
     JWT_TYPE,
     TOKEN_EXCHANGE,
@@ -47,8 +46,6 @@ class TokenEndpoint(APIView):
         given = exchange.exchange_identity(token, address=client_address(request), at=at)
         answer = ExchangedToken(
             access_token=given.issued.secret,
-            issued_token_type=ACCESS_TOKEN_TYPE,
-            token_type="Bearer",  # noqa: S106
             expires_in=int(exchange.RUN_TOKEN_LIFE.total_seconds()),
             scope=" ".join(given.issued.token.scopes),
             project=given.project.name,

@@ -36,7 +36,7 @@ def record_token_refusal(
     token: Token, error: DomainError, *, address: str, at: datetime
 ) -> SpeakerRefusal:
     """Note that a token was used for what it is not for."""
-    said = {"token": f"{token.prefix}… {token.name}", "attempt": token.attempt}
+    said: dict[str, object] = {"token": f"{token.prefix}… {token.name}", "attempt": token.attempt}
     source = token.verified_source
     if source is not None:
         said |= {

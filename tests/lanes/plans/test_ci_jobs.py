@@ -69,6 +69,11 @@ def open_lane(secret: str, plan: Plan, lane: str = "ordinary-1") -> Answer:
     return send("POST", f"/plans/{plan.digest}/lanes/{lane}/attempts", secret=secret)
 
 
+def job_of(token: Token) -> int:
+    assert token.source is not None
+    return int(token.source["job"])
+
+
 def job(number: int, **claims: Any) -> Any:
     return job_claims(check_run_id=str(number), **claims)
 
@@ -83,6 +88,7 @@ def test_source_of_a_plan_is_what_the_claims_say(issuer: Issuer, project: Projec
     plan = Plan.objects.get()
     assert plan.is_verified
     source = plan.verified_source
+    assert source is not None
     assert (source["sha"], source["ref"], source["job"]) == (SHA, "refs/pull/7/merge", 100084904124)
     reader = factories.make_token(project, Scope.READ).secret
     told = send("GET", f"/plans/{plan.digest}", secret=reader).body
@@ -213,7 +219,7 @@ def test_lane_is_opened_with_a_token_of_its_job(issuer: Issuer, project: Project
     binding = JobBinding.objects.get()
     assert (binding.lane.name, binding.job, binding.run_attempt) == ("ordinary-1", 11, 1)
     token = Token.objects.get(attempt=answer.body["attempt"])
-    assert token.source["job"] == 11
+    assert job_of(token) == 11
     assert token.publisher is not None
     heartbeat = {"phase": "x", "done": 0, "total": 1}
     path = f"/attempts/{answer.body['attempt']}/heartbeat"
@@ -320,10 +326,10 @@ def test_fresh_run_token_serves_late_uploads(issuer: Issuer, project: Project) -
 
     assert answer.status == 201
     renewed = Token.objects.filter(attempt=attempt).latest("pk")
-    assert renewed.source["job"] == 11
+    assert job_of(renewed) == 11
     # The lane token that it gave renews itself, and is still of this job.
     assert renew(answer.body["lane_token"], attempt).status == 201
-    assert Token.objects.filter(attempt=attempt).latest("pk").source["job"] == 11
+    assert job_of(Token.objects.filter(attempt=attempt).latest("pk")) == 11
 
 
 def test_job_of_the_next_run_attempt_sends_what_was_left(issuer: Issuer, project: Project) -> None:

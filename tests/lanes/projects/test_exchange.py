@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,18 @@ def _now() -> int:
     return int(timezone.now().timestamp())
 
 
-REFUSED = {
+_NEEDED = (
+    *("jti", "exp", "nbf", "iat", "aud", "event_name", "ref", "sha", "repository_id"),
+    *("repository_owner_id", "workflow_ref", "job_workflow_ref", "run_id", "run_attempt"),
+    *("check_run_id", "actor"),
+)
+
+
+def _without(name: str) -> Callable[[Issuer], str]:
+    return lambda issuer: identity_of(issuer, job_claims(**{name: None}))
+
+
+REFUSED: dict[str, tuple[Callable[[Issuer], str], int, str]] = {
     "alg none": (_unsigned, 400, "identity-algorithm"),
     "alg NONE": (lambda i: _unsigned(i, "NONE"), 400, "identity-algorithm"),
     "HS256 with the public key": (_signed_with_public_key, 400, "identity-algorithm"),
@@ -235,18 +247,7 @@ REFUSED = {
         400,
         "identity-header",
     ),
-    **{
-        f"no claim {name}": (
-            lambda i, name=name: identity_of(i, job_claims(**{name: None})),
-            400,
-            "identity-claims",
-        )
-        for name in (
-            *("jti", "exp", "nbf", "iat", "aud", "event_name", "ref", "sha", "repository_id"),
-            *("repository_owner_id", "workflow_ref", "job_workflow_ref", "run_id", "run_attempt"),
-            *("check_run_id", "actor"),
-        )
-    },
+    **{f"no claim {name}": (_without(name), 400, "identity-claims") for name in _NEEDED},
     "commit that is none": (
         lambda i: identity_of(i, job_claims(sha="HEAD")),
         400,
