@@ -3,6 +3,7 @@
 import base64
 import ipaddress
 from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self, TypeVar
@@ -328,17 +329,30 @@ def _refusal(answer: httpx.Response, url: str) -> RunnerError:
     status = answer.status_code
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
         told = f"The store at {url} cannot work now ({status}): {sentence}"
-        return StoreUnreachableError(told, code=code, retry_after_seconds=_retry_after(answer))
+        return StoreUnreachableError(told, code=code, retry_after_seconds=seconds_asked_for(answer))
     if status == HTTPStatus.REQUEST_TIMEOUT or code in _LOST_ON_THE_WAY:
         told = f"A request to the store at {url} did not arrive whole ({status}): {sentence}"
-        return StoreUnreachableError(told, code=code, retry_after_seconds=_retry_after(answer))
+        return StoreUnreachableError(told, code=code, retry_after_seconds=seconds_asked_for(answer))
     return StoreRefusedError(f"{sentence}", status=status, code=code)
 
 
-def _retry_after(answer: httpx.Response) -> int:
-    """Return the seconds that Retry-After names; 0 where it names none, or a date."""
+def seconds_asked_for(answer: httpx.Response) -> int:
+    """Return the seconds that Retry-After names, as a number or as a date; 0 where it names none."""
     text = answer.headers.get("Retry-After", "")
-    return min(int(text), _LONGEST_RETRY_AFTER) if text.isascii() and text.isdecimal() else 0
+    if text.isascii() and text.isdecimal():
+        seconds = float(text)
+    else:
+        seconds = _seconds_until(text, now=answer.headers.get("Date", ""))
+    return round(min(max(seconds, 0), _LONGEST_RETRY_AFTER))
+
+
+def _seconds_until(date: str, *, now: str) -> float:
+    """Return how far a date lies ahead, by the clock of whoever named it."""
+    try:
+        return (parsedate_to_datetime(date) - parsedate_to_datetime(now)).total_seconds()
+    except (TypeError, ValueError):
+        # Absent, no date, or one without a zone.
+        return 0
 
 
 class _Told(NamedTuple):

@@ -3,8 +3,10 @@
 import argparse
 import os
 import random
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from evalhub.runner.ci_identity import advice_without_identity, found_identity, has_identity
@@ -16,6 +18,10 @@ Answer = TypeVar("Answer")
 
 _FIRST_DELAY_SECONDS = 0.5
 _LONGEST_DELAY_SECONDS = 30.0
+# Chance must not make a lane ask again at once, many times in a row.
+_LEAST_DELAY_SECONDS = 0.1
+# Enough for the longest delay; a store may be away for more failures than a float has doublings.
+_MOST_DOUBLINGS = 10
 _TICK_SECONDS = 0.2
 
 
@@ -48,10 +54,11 @@ def can_connect(options: argparse.Namespace) -> bool:
 def delay_seconds(failures: int, *, asked_for: int) -> float:
     """Return how long to wait after so many failures in a row, of which the last asked for a pause.
 
-    Spread out: lanes that lost the store together must not come back together.
+    Full jitter: lanes that lost the store together must not come back together.
     """
-    longest = min(_FIRST_DELAY_SECONDS * 2.0 ** (failures - 1), _LONGEST_DELAY_SECONDS)
-    return asked_for + longest * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+    doublings = min(failures - 1, _MOST_DOUBLINGS)
+    longest = min(_FIRST_DELAY_SECONDS * 2.0**doublings, _LONGEST_DELAY_SECONDS)
+    return asked_for + max(longest * random.random(), _LEAST_DELAY_SECONDS)  # noqa: S311 - no secret
 
 
 def patient(
@@ -64,7 +71,7 @@ def patient(
     """Make a request until it is answered, for that many seconds while the store is away.
 
     A request whose answer was lost is made again: use it where that does no harm. `report` hears of
-    each reason once; `is_over` ends the patience.
+    each reason once; `is_over` ends the patience, also with a store that takes a request and is silent.
 
     Raises:
         StoreUnreachableError: the last of them.
@@ -74,7 +81,7 @@ def patient(
     failures = 0
     while True:
         try:
-            return request()
+            return _answer(request, is_over)
         except StoreUnreachableError as error:
             failures += 1
             pause = delay_seconds(failures, asked_for=error.retry_after_seconds)
@@ -85,6 +92,25 @@ def patient(
                 report(f"{error} Trying again for up to {left:.0f} s.")
                 told.add(str(error))
             _wait(min(pause, left), is_over)
+
+
+def _answer(request: Callable[[], Answer], is_over: Callable[[], bool]) -> Answer:
+    """Make a request in a thread of its own, so that nobody waits for its answer who should end."""
+    answer: Future[Answer] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(request())
+        except BaseException as error:  # noqa: BLE001 - it is raised where the answer is waited for
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, name="request", daemon=True).start()
+    while not wait([answer], timeout=_TICK_SECONDS).done:
+        if is_over():
+            raise StoreUnreachableError(
+                "The store had not answered when it was time to end; ask again later."
+            )
+    return answer.result()
 
 
 def _wait(seconds: float, is_over: Callable[[], bool]) -> None:

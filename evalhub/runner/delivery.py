@@ -74,7 +74,8 @@ class Delivery:
         self._uploader.wake()
 
     def close(self) -> None:
-        self._uploader.close()
+        # After a signal every moment is used up already.
+        self._uploader.close(is_hurried=self._stop.is_by_signal())
         self._session.close()
 
     def finish(
@@ -104,6 +105,7 @@ class Delivery:
                 self._seal(report, until)
             except RunnerError as error:
                 report.failure = error
+                report.stopped = self._stop.reason
         return report
 
     def _drained(self, until: float, on_tick: Callable[[], None]) -> bool:

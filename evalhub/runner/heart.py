@@ -33,9 +33,9 @@ class Heart:
     def start(self) -> None:
         self._thread.start()
 
-    def close(self) -> None:
+    def close(self, *, is_hurried: bool = False) -> None:
         self._closed.set()
-        self._thread.join(_CLOSING_SECONDS)
+        self._thread.join(0 if is_hurried else _CLOSING_SECONDS)
 
     def _run(self) -> None:
         while True:

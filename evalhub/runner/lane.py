@@ -134,7 +134,7 @@ class _Attempt:
         self._heart.start()
 
     def close(self) -> None:
-        self._heart.close()
+        self._heart.close(is_hurried=self.stop.is_by_signal())
         self._delivery.close()
         self._log.close()
 

@@ -260,6 +260,13 @@ class Spool:
     def receipts(self) -> list[Receipt]:
         return [answer for _, answer in self._all_answers() if isinstance(answer, Receipt)]
 
+    def recall(self, segment: Segment) -> bool:
+        """Take over what another process kept of the store's answer; return whether there was one."""
+        answer = _kept_answer(segment)
+        if answer is not None:
+            self._answers[segment.seq] = answer
+        return answer is not None
+
     def note_receipt(self, segment: Segment, receipt: Receipt) -> None:
         """Keep what the store promised: here at once, and beside the segment for other processes.
 
@@ -336,9 +343,7 @@ class Spool:
             segment = Segment(int(path.stem), path, _digest(data))
             self._segments.append(segment)
             self._cut_paths.update(sizes)
-            answer = _kept_answer(segment)
-            if answer is not None:
-                self._answers[segment.seq] = answer
+            self.recall(segment)
 
 
 def _digest(data: bytes) -> str:

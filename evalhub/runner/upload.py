@@ -9,7 +9,7 @@ from evalhub.runner.client import StoreRefusedError
 from evalhub.runner.connection import delay_seconds
 from evalhub.runner.errors import InputError, RunnerError, StoreUnreachableError
 from evalhub.runner.session import AttemptSession
-from evalhub.runner.spool import Segment, Spool
+from evalhub.runner.spool import Segment, Spool, SpoolError
 
 # For the segment that is under way when the upload is closed; its bytes stay in the spool.
 _CLOSING_SECONDS = 2.0
@@ -91,12 +91,12 @@ class Uploader:
             )
         return not self._spool.unsent()
 
-    def close(self) -> None:
-        """Stop sending; what is under way is waited for a moment."""
+    def close(self, *, is_hurried: bool = False) -> None:
+        """Stop sending; what is under way is waited for a moment, unless there is none."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
-        self._thread.join(_CLOSING_SECONDS)
+        self._thread.join(0 if is_hurried else _CLOSING_SECONDS)
 
     def _run(self) -> None:
         outage = _Outage(self._report, self._spool)
@@ -105,8 +105,14 @@ class Uploader:
             if segment is None:
                 self._rest(None)
                 continue
+            if self._spool.recall(segment):
+                continue
             try:
                 self._send(segment)
+            except OSError as error:
+                reason = f"{segment.path} cannot be read: {error.strerror}."
+                self._fail(SpoolError(f"{reason} Look after the disk, then push the spool."))
+                return
             except StoreUnreachableError as error:
                 outage.goes_on(error)
                 self._rest(delay_seconds(outage.failures, asked_for=error.retry_after_seconds))

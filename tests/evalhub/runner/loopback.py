@@ -11,7 +11,7 @@ import json
 import threading
 import zipfile
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from email.utils import format_datetime
@@ -31,6 +31,7 @@ SALT = "pepper"
 class Answer(NamedTuple):
     status: int
     body: dict[str, Any]
+    headers: Mapping[str, str] = {}
 
 
 class LoopbackStore(ThreadingHTTPServer):
@@ -59,11 +60,14 @@ class LoopbackStore(ThreadingHTTPServer):
         self.plans: list[dict[str, Any]] = []
         self.closed: dict[str, Any] = {}
         self.conclusion = Answer(200, {})
+        self.hanging: Counter[str] = Counter()
+        self.is_gone = threading.Event()
 
     def troubled(self, call: str, *kinds: str) -> None:
         """Answer the next calls of this name with trouble.
 
-        `503` and the other keys of TROUBLES are answers; `cut` is none, `lost` is none though all was done.
+        `503` and the other keys of TROUBLES are answers; `cut` is none, `lost` is none though all was
+        done, and `hang` is none for as long as the store is there.
         """
         self.trouble[call] = deque(kinds)
 
@@ -168,6 +172,7 @@ def problem(status: int, detail: str, *, fix: str | None = None, code: str = "x"
 
 TROUBLES = {
     "503": problem(503, "not now"),
+    "429": problem(429, "too many requests")._replace(headers={"Retry-After": "1"}),
     "busy": problem(503, "many uploads", code="uploads-busy"),
     "incomplete": problem(400, "the upload ended early", code="upload-incomplete"),
     "changed": problem(422, "the body is another", code="digest-mismatch"),
@@ -205,12 +210,19 @@ class _Handler(BaseHTTPRequestHandler):
             if trouble == "cut":
                 self.close_connection = True
                 return
-            answer = TROUBLES.get(trouble or "") or self._answer(call, parts, data)
-        if trouble == "lost":
+            if trouble == "hang":
+                store.hanging[call] += 1
+            else:
+                answer = TROUBLES.get(trouble or "") or self._answer(call, parts, data)
+        if trouble == "hang":
+            store.is_gone.wait()
+        if trouble in {"hang", "lost"}:
             self.close_connection = True
             return
         body = json.dumps(answer.body).encode()
         self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -253,6 +265,7 @@ def loopback_store() -> Iterator[LoopbackStore]:
     try:
         yield store
     finally:
+        store.is_gone.set()
         store.shutdown()
         thread.join()
         store.server_close()
