@@ -9,7 +9,7 @@ from django.db.models import ForeignKey, Model
 from evidence.store.operations.reindex import DERIVED
 
 # When this server last saw an object is nothing that a lane or a person said.
-SEEN = {"receipt_stored_at", "stored_at"}
+SEEN = {"receipt_stored_at", "stored_at", "gone_at", "finished_at", "is_counted"}
 _NAMES: dict[str, tuple[str, ...]] = {
     "lanes_projects.Project": ("name",),
     "lanes_plans.PolicyVersion": ("project", "digest"),
@@ -17,6 +17,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "lanes_plans.Lane": ("plan", "name"),
     "lanes_plans.Attempt": ("key",),
     "lanes_budget.Pool": ("project", "name"),
+    "evidence_store.Removal": ("key",),
     "evidence_store.Segment": ("attempt", "seq"),
     "evidence_store.Run": ("attempt", "scenario", "arm", "epoch"),
     "evidence_store.Item": ("attempt", "path"),

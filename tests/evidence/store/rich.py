@@ -6,11 +6,16 @@ from itertools import count
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
+from django.db import transaction
+
 from evalhub.protocol.canonical import bytes_digest
 from evalhub.protocol.messages import Heartbeat
 from evalhub.protocol.paths import run_folder
-from evidence.store.operations import documents, receipts
+from evalhub.protocol.tombstones import Cause, RemovalScope
+from evidence.store.models import Refusal, Segment
+from evidence.store.operations import counting, documents, purging, receipts, removals
 from evidence.store.operations.intake import SegmentRefusedError
+from evidence.store.operations.removals import Stock, Why
 from lanes.plans.models import Attempt, Plan
 from lanes.plans.operations import attempts, lifecycle
 from lanes.projects.models import Project
@@ -73,16 +78,33 @@ def make_rich_project() -> Project:
 
 
 def make_rich_store(project: Project, at: Clock) -> Plans:
-    """Make both parts, and let the sweeps write what lies beside the segments."""
+    """Make both parts, let some of it be removed, and let the sweeps write what lies beside the rest."""
     plans = make_plans(project, at)
     attempt = make_first_part(plans, at)
     make_second_part(plans, attempt, at)
+    remove_some(plans, attempt, at)
     sweep(at)
     return plans
 
 
+def remove_some(plans: Plans, attempt: Attempt, at: Clock) -> None:
+    """Have a person purge an attempt, with what was refused of it, and age take some transcripts."""
+    reason, actor = "A customer's name was in it.", "user:maintainer"
+    target = purging.one_attempt(plans.first, attempt.key)
+    purging.purge(target, reason=reason, actor=actor, at=at())
+    old = Segment.objects.filter(attempt__lane__plan=plans.second, segment_class="bulk")
+    why = Why(Cause.RETENTION, RemovalScope.CLASS, "bulk", "retention", "Kept for 30 days.")
+    with transaction.atomic():
+        assert removals.order_removal(
+            plans.second, Stock(old, Refusal.objects.none()), why, at=at()
+        )
+
+
 def sweep(at: Clock) -> None:
     receipts.sweep_receipts(at=at())
+    counting.count_stored()
+    while removals.sweep_removals(at=at()):
+        pass
     documents.sweep_documents(at=at())
 
 
