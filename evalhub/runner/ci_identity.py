@@ -22,7 +22,6 @@ _URL, _TOKEN = "ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
 _AUDIENCE = "EVALHUB_OIDC_AUDIENCE"
 _ANSWER_SECONDS = 20.0
 _TRIES = 3
-_BETWEEN_TRIES_SECONDS = 1.0
 # Renewed when this part of its life is over, so that a slow renewal is still in time.
 _RENEW_AFTER = 0.8
 
@@ -32,6 +31,8 @@ class IdentityRequest(NamedTuple):
 
     url: str
     token: str
+    pause_seconds: float = 1.0
+    """Between two tries, where CI does not answer."""
 
     def identity(self, audience: str) -> str:
         """Return a fresh identity token for this audience.
@@ -46,7 +47,7 @@ class IdentityRequest(NamedTuple):
             except StoreUnreachableError:
                 if not left:
                     raise
-                time.sleep(_BETWEEN_TRIES_SECONDS)
+                time.sleep(self.pause_seconds)
         raise AssertionError("one of the tries returns or raises")
 
     def _asked_once(self, audience: str) -> str:
@@ -90,7 +91,7 @@ class CiIdentity(httpx.Auth):
     def __init__(self, store_url: str, request: IdentityRequest, *, audience: str) -> None:
         self._request = request
         self._audience = audience
-        self._store = Store(store_url, None)
+        self._store_url = store_url
         self._guard = threading.Lock()
         self._token: str | None = None
         self._renew_at = 0.0
@@ -119,7 +120,10 @@ class CiIdentity(httpx.Auth):
             is_usable = self._token is not None and self._token != instead_of
             if self._token is None or not is_usable or time.monotonic() >= self._renew_at:
                 begun = time.monotonic()
-                given = self._store.exchange_identity(self._request.identity(self._audience))
+                signed = self._request.identity(self._audience)
+                # A connection of its own: this one is in the middle of a request.
+                with Store(self._store_url, None) as store:
+                    given = store.exchange_identity(signed)
                 self._token = given.access_token
                 self._renew_at = begun + _RENEW_AFTER * given.expires_in
             return self._token
