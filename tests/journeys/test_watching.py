@@ -49,7 +49,7 @@ def test_workers_tell_of_each_condition_once(tmp_path: Path) -> None:
         postgres = stack.enter_context(PostgresServer(tmp_path / "postgres", tcp=True))
         redis = stack.enter_context(RedisServer(tmp_path / "redis"))
         evalhub = Evalhub(tmp_path / "evalhub", postgres.environment, redis.environment)
-        evalhub.manage("migrate", "--no-input", "--skip-checks", "--verbosity", "0")
+        evalhub.make_tables()
         evalhub.manage("shell", "--no-imports", "-c", STORY)
         for name in ("worker-1", "worker-2"):
             stack.enter_context(evalhub.process("worker", name=name))

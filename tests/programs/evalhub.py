@@ -12,6 +12,7 @@ import httpx
 import yaml
 
 from evalhub.supervisor.programs import Program
+from tests.programs import tables
 from tests.programs.processes import Process, descendants, wait_for
 from tests.programs.server import ROOT, Server, free_port
 
@@ -42,8 +43,19 @@ class Evalhub:
 
     def prepare(self) -> None:
         """Make the tables and collect the static files."""
-        self.manage("migrate", "--no-input", "--skip-checks", "--verbosity", "0")
+        self.make_tables()
         self.manage("collectstatic", "--no-input", "--verbosity", "0")
+
+    def make_tables(self) -> None:
+        """Bring the database to the newest tables."""
+        url = self.environment.get("DATABASE_URL")
+        if url is None:
+            tables.make_sqlite_tables(self.folder / "data", self._migrate)
+        else:
+            tables.make_postgres_tables(url, self._migrate)
+
+    def _migrate(self) -> None:
+        self.manage("migrate", "--no-input", "--skip-checks", "--verbosity", "0")
 
     def manage(self, *arguments: str) -> str:
         """Run a management command to its end and return what it printed.

@@ -4,6 +4,7 @@ With EVALHUB_TEST_DATABASE=postgres one PostgreSQL serves the whole session. It 
 with the session, even when pytest is killed. `tests/settings.py` chose the folder of its socket.
 """
 
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -42,6 +43,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the server in the process that other test processes descend from."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As in a shell's background job: the programs of a test are to heed Ctrl-C all the same.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = _wanted_folder()
     if folder is not None and not hasattr(config, "workerinput"):
         try:

@@ -126,7 +126,7 @@ def migrated(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory)
     """Return the address of a database with all tables."""
     url = postgres.url.replace("postgres@", "postgres:right@")
     folder = tmp_path_factory.mktemp("evalhub")
-    Evalhub(folder, {"DATABASE_URL": url}).manage("migrate", "--no-input", "--verbosity", "0")
+    Evalhub(folder, {"DATABASE_URL": url}).make_tables()
     return url
 
 
