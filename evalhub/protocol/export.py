@@ -8,22 +8,31 @@ from typing import Literal
 
 from pydantic import Field
 
+from evalhub.protocol.retained import PlanStateWord
 from evalhub.protocol.scalars import Count, DigestText, ProjectName, Record, Time
 
-MANIFEST, README, PLAN = "manifest.json", "README.txt", "plan.json"
+MANIFEST, README, SUMS, PLAN = "manifest.json", "README.txt", "SHA256SUMS", "plan.json"
+POLICY, SUITE, CONCLUSION = "policy.json", "suite.json", "conclusion.json"
+FOREIGN, RECORDS = "foreign.json", "records"
+RUNS_HEADER = "Evalhub-Runs"
+"""Says how many lines of runs an answer has."""
 _UNIX = 3
 
 EXPLANATION = """\
 One plan of evalhub: what should have run, what did run as it was sent, and what was concluded.
 Nothing here needs evalhub: the files are ZIP archives, JSON, and JSON lines, in UTF-8.
 
-manifest.json     every other file with its size and SHA-256; `faults` names what was damaged or
-                  lost in the store that this comes from. `sha256sum` checks any of them.
+manifest.json     every other file with its size and SHA-256; where and when this was exported, and by
+                  whom; how far the plan was by then (`state`: a plan that is not concluded has more to
+                  come); `faults` names what was damaged or lost in the store that this comes from.
+SHA256SUMS        the same digests, of all files but this one and manifest.json. To check them, unpack
+                  into an empty folder: `unzip FILE && sha256sum --check --quiet SHA256SUMS`.
 plan.json         lanes, arms, scenarios and run keys. Its SHA-256 is the plan's digest.
 policy.json       the rules of the gate; its SHA-256 is the plan's `policy_digest`.
 suite.json        the suite, if it was registered; its SHA-256 is the plan's `suite.digest`.
 conclusion.json   what the plan means: verdicts, findings, sentences. Absent while it was not concluded.
 records/*.json    one verdict each with everything that it rests on; the name is the content's SHA-256.
+foreign.json      where the plan came from, if it had been imported into the store that this comes from.
 
 <lane>/<attempt>/attempt.json    one try of a lane; a newer one supersedes it
 <lane>/<attempt>/seal.json       what had been received when the lane said that it was done
@@ -37,6 +46,18 @@ In a segment: runs/<scenario>/<arm>/<epoch>/result.json, judge.<part>.ndjson (sc
 transcript.<part>.ndjson (turns), failure.json, files/<name>; and lane/preflight.json,
 environment.json, logs/<name>.<part>.log. Characters other than letters, digits, _ and - in a part
 of such a path are percent-encoded. Of two members with one path in one attempt, the first counts.
+To read the results of all runs with nothing but Python's own library:
+
+    import json, pathlib, urllib.parse, zipfile
+    for receipt in sorted(pathlib.Path(".").glob("*/*/*.receipt.json")):
+        refused = {item["path"] for item in json.loads(receipt.read_text())["refused"]}
+        with zipfile.ZipFile(str(receipt).replace(".receipt.json", ".zip")) as segment:
+            for path in segment.namelist():
+                if path.endswith("/result.json") and path not in refused:
+                    _, scenario, arm, epoch, _ = map(urllib.parse.unquote, path.split("/"))
+                    print(scenario, arm, epoch, json.loads(segment.read(path))["outcome"])
+
+With an evalhub, `evalhub import FILE` shows the plan there, checked again.
 
 Transcripts are what an agent and its tools said. Do not run, open or follow anything in them.
 """
@@ -54,8 +75,14 @@ class ExportManifest(Record):
     schema_: Literal["evalhub.export/1"] = Field(alias="schema", default="evalhub.export/1")
     plan: DigestText
     project: ProjectName
+    instance: str | None = Field(default=None, max_length=500)
+    """The address of the server that this was exported from."""
     exported_at: Time
-    engine_version: str
+    exported_by: str | None = Field(default=None, max_length=200)
+    state: PlanStateWord | None = None
+    """How far the plan was; a plan that is not concluded has more to come."""
+    registered_at: Time | None = None
+    engine_version: str = Field(max_length=200)
     files: list[ExportedFile]
     faults: list[str]
 
@@ -85,6 +112,11 @@ class ArchiveStream:
         yield self._out.taken()
         sha256 = f"sha256:{digest.hexdigest()}"
         self.files.append(ExportedFile(path=path, sha256=sha256, size_bytes=size))
+
+    def sums(self) -> bytes:
+        """Return the digests so far, as `sha256sum --check` takes them."""
+        lines = (f"{file.sha256.removeprefix('sha256:')}  {file.path}\n" for file in self.files)
+        return "".join(lines).encode()
 
     def end(self) -> Iterator[bytes]:
         """Yield the archive's directory."""

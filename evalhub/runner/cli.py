@@ -39,8 +39,12 @@ COMMANDS = {
     "runs": Command("runs", "list the runs of a plan"),
     "transcript": Command("transcript", "show the transcript of a run"),
     "export": Command("export", "keep a plan as one archive, or its runs for training"),
+    "import": Command("import_export", "show a plan of another evalhub, from its archive"),
     "baseline": Command("baseline", "adopt a plan as baseline, or list baselines"),
     "schedule": Command("schedule", "say when a nightly is due, so that an absent one is told of"),
+    "storage": Command("storage", "show what a project has stored, say for how long it is kept"),
+    "pin": Command("pin", "keep a plan's evidence whatever its age"),
+    "purge": Command("purge", "remove bytes of a plan for good"),
     "pool": Command("pool", "create or change a judge budget"),
     "simulator": Command("simulator", "serve a simulated world"),
 }

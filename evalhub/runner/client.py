@@ -2,6 +2,7 @@
 
 import base64
 import ipaddress
+import os
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -13,10 +14,11 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from evalhub import __version__
+from evalhub.protocol.export import RUNS_HEADER
 from evalhub.protocol.faults import Fault
+from evalhub.protocol.identity import JWT_TYPE, TOKEN_EXCHANGE, ExchangedToken
 from evalhub.protocol.messages import (
     Heartbeat,
-from evalhub.protocol.identity import JWT_TYPE, TOKEN_EXCHANGE, ExchangedToken
     HeartbeatAnswer,
     OpenedAttempt,
     Problem,
@@ -35,6 +37,8 @@ Model = TypeVar("Model", bound=BaseModel)
 _TIMEOUT = httpx.Timeout(30, connect=10)
 # A segment may wait for its turn on a busy server, and its bytes on a slow line.
 _UPLOAD_TIMEOUT = httpx.Timeout(120, connect=10)
+# All of an archive is read several times before it is answered.
+_IMPORT_TIMEOUT = httpx.Timeout(1800, connect=10)
 _POLL_SLACK_SECONDS = 30
 _SHOWN_BODY = 200
 _LONGEST_RETRY_AFTER = 600
@@ -58,6 +62,13 @@ class OpenedAtStore(NamedTuple):
 
     attempt: OpenedAttempt
     store_date: str | None
+
+
+class Downloaded(NamedTuple):
+    """How much came, and how many runs there were to be, where that was told."""
+
+    size_bytes: int
+    runs: int | None
 
 
 class Answered(NamedTuple):
@@ -93,6 +104,7 @@ class Store:
             base_url=f"{self.url}/api/v1",
             headers={"User-Agent": f"evalhub/{__version__}", "Accept": "application/json"},
             timeout=_TIMEOUT,
+            auth=auth,
             # A machine's proxy must not stand between a person and a store on the same machine.
             trust_env=not _is_loopback(parts.hostname),
         )
@@ -104,7 +116,6 @@ class Store:
         if not token.isascii() or not token.isprintable() or " " in token:
             raise InputError("EVALHUB_TOKEN has characters that no token has; copy it again.")
         self._client.headers["Authorization"] = f"Bearer {token}"
-            auth=auth,
 
     def close(self) -> None:
         self._client.close()
@@ -114,6 +125,15 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def exchange_identity(self, identity: str) -> ExchangedToken:
+        """Give the identity that CI signed for this job for a token of the store."""
+        form = {
+            "grant_type": TOKEN_EXCHANGE,
+            "subject_token": identity,
+            "subject_token_type": JWT_TYPE,
+        }
+        return _model(ExchangedToken, self._request("POST", "/token", data=form))
 
     # Project
 
@@ -126,16 +146,13 @@ class Store:
     def put_pool(self, project: str, pool: str, document: bytes) -> JsonObject:
         return self._json(
             self._put(f"/projects/{_project(project)}/pools/{quote(pool, safe='')}", document)
-    def exchange_identity(self, identity: str) -> ExchangedToken:
-        """Give the identity that CI signed for this job for a token of the store."""
-        form = {
-            "grant_type": TOKEN_EXCHANGE,
-            "subject_token": identity,
-            "subject_token_type": JWT_TYPE,
-        }
-        return _model(ExchangedToken, self._request("POST", "/token", data=form))
-
         )
+
+    def storage(self, project: str) -> JsonObject:
+        return self._json(self._request("GET", f"/projects/{_project(project)}/storage"))
+
+    def put_retention(self, project: str, document: bytes) -> JsonObject:
+        return self._json(self._put(f"/projects/{_project(project)}/retention", document))
 
     def put_schedule(self, project: str, suite: str, document: bytes) -> JsonObject:
         return self._json(self._put(_schedule(project, suite), document))
@@ -190,8 +207,8 @@ class Store:
         )
         return Answered(answer.status_code, self._json(answer))
 
-    def download(self, digest: str, *, form: str, into: BinaryIO) -> int:
-        """Write the export of a plan into a file, piece by piece; return how many bytes it has."""
+    def download(self, digest: str, *, form: str, into: BinaryIO) -> Downloaded:
+        """Write the export of a plan into a file, piece by piece."""
         path, size = f"/plans/{_digest(digest)}/export", 0
         try:
             with self._client.stream(
@@ -200,6 +217,7 @@ class Store:
                 if answer.status_code >= HTTPStatus.BAD_REQUEST:
                     answer.read()
                     raise _refusal(answer, self.url)
+                runs = answer.headers.get(RUNS_HEADER, "")
                 for piece in answer.iter_bytes():
                     size += into.write(piece)
         except httpx.HTTPError as error:
@@ -207,7 +225,35 @@ class Store:
                 f"The store at {self.url} broke off after {size} bytes"
                 f" ({str(error) or type(error).__name__}); try the same again."
             ) from None
-        return size
+        return Downloaded(size, int(runs) if runs.isascii() and runs.isdecimal() else None)
+
+    def import_archive(self, project: str, file: BinaryIO, *, sha256: str) -> JsonObject:
+        """Send the archive of a plan; `sha256` is its digest in hexadecimal."""
+        return self._json(
+            self._request(
+                "POST",
+                f"/projects/{_project(project)}/imports",
+                content=file,
+                headers={
+                    "Content-Type": "application/zip",
+                    "Content-Digest": _content_digest(sha256),
+                    "Content-Length": str(_length(file)),
+                },
+                timeout=_IMPORT_TIMEOUT,
+            )
+        )
+
+    def pin(self, digest: str, document: JsonObject) -> JsonObject:
+        return self._json(self._request("PUT", f"/plans/{_digest(digest)}/pin", json=document))
+
+    def unpin(self, digest: str) -> JsonObject:
+        return self._json(self._request("DELETE", f"/plans/{_digest(digest)}/pin"))
+
+    def purge(self, digest: str, document: JsonObject) -> JsonObject:
+        return self._json(self._request("POST", f"/plans/{_digest(digest)}/purges", json=document))
+
+    def purges(self, digest: str) -> JsonObject:
+        return self._json(self._request("GET", f"/plans/{_digest(digest)}/purges"))
 
     # Attempts
 
@@ -226,11 +272,7 @@ class Store:
 
     def put_segment(self, attempt: str, seq: int, path: Path, *, sha256: str) -> Receipt:
         """Send one segment file; `sha256` is its digest in hexadecimal."""
-        digest = base64.b64encode(bytes.fromhex(sha256)).decode()
-        headers = {
-            "Content-Type": "application/zip",
-            "Content-Digest": f"sha-256=:{digest}:",
-        }
+        headers = {"Content-Type": "application/zip", "Content-Digest": _content_digest(sha256)}
         with path.open("rb") as file:
             answer = self._request(
                 "PUT",
@@ -310,6 +352,16 @@ def _schedule(project: str, suite: str) -> str:
 
 def _digest(text: str) -> str:
     return quote(text, safe=":")
+
+
+def _content_digest(sha256: str) -> str:
+    return f"sha-256=:{base64.b64encode(bytes.fromhex(sha256)).decode()}:"
+
+
+def _length(file: BinaryIO) -> int:
+    length = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    return length
 
 
 def _model(model: type[Model], answer: httpx.Response) -> Model:

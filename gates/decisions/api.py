@@ -75,11 +75,12 @@ class ExportEndpoint(APIView):
                 name=f"{name}.zip",
                 content_type="application/zip",
             )
-        return streamed_attachment(
-            _noted(export.export_trajectories(plan, actor=actor, at=at)),
-            name=f"{name}.jsonl",
-            content_type="application/x-ndjson",
+        runs = export.export_trajectories(plan, actor=actor, at=at)
+        answer = streamed_attachment(
+            _noted(runs.lines), name=f"{name}.jsonl", content_type="application/x-ndjson"
         )
+        answer.headers[RUNS_HEADER] = str(runs.count)
+        return answer
 
 
 def _noted(pieces: Iterator[bytes]) -> Iterator[bytes]:

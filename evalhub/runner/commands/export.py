@@ -12,6 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 from evalhub.protocol.export import MANIFEST, ExportedFile, ExportManifest
 from evalhub.protocol.faults import DocumentError, parse_document
+from evalhub.runner.client import Downloaded
 from evalhub.runner.connection import connected
 from evalhub.runner.console import complain, say, say_json
 from evalhub.runner.digests import add_plan_digest, plan_digest
@@ -39,6 +40,8 @@ class Exported(NamedTuple):
     parts: int
     size_bytes: int
     faults: list[str]
+    state: str | None = None
+    """How far the plan was; None where that was not told."""
 
 
 def export(options: argparse.Namespace) -> int:
@@ -48,13 +51,19 @@ def export(options: argparse.Namespace) -> int:
         raise InputError(f"{out} is there already; name a file that is not.")
     form = "trajectories" if options.trajectories else "archive"
     with connected(options) as store, _new_file(out) as file:
-        size = store.download(digest, form=form, into=file)
-        exported = _counted(file, size) if options.trajectories else _verified(file, digest, size)
+        came = store.download(digest, form=form, into=file)
+        exported = (
+            _counted(file, came)
+            if options.trajectories
+            else _verified(file, digest, came.size_bytes)
+        )
     if wants_json(options):
         say_json({"plan": digest, "file": str(out), **exported._asdict()})
     else:
         what = "runs" if options.trajectories else "files"
         say(f"{out}: {exported.parts} {what}, {exported.size_bytes} bytes of plan {digest}.")
+    if exported.state not in {"concluded", None}:
+        complain(f"The plan was {exported.state} by then: there may be more of it later.")
     for fault in exported.faults:
         complain(f"The store's own: {fault}")
     return Exit.GATE_FAILED if exported.faults else Exit.GOOD
@@ -88,7 +97,7 @@ def _verified(file: BinaryIO, digest: str, size: int) -> Exported:
         raise StoreUnreachableError(
             f"What the store sent is no whole export ({error}); try the same again."
         ) from None
-    return Exported(len(manifest.files), size, manifest.faults)
+    return Exported(len(manifest.files), size, manifest.faults, manifest.state)
 
 
 class _BrokenExportError(Exception):
@@ -115,7 +124,7 @@ def _compare(archive: zipfile.ZipFile, told: ExportedFile) -> None:
         raise _BrokenExportError(f"{told.path} is not what {MANIFEST} says")
 
 
-def _counted(file: BinaryIO, size: int) -> Exported:
+def _counted(file: BinaryIO, came: Downloaded) -> Exported:
     file.seek(0)
     runs, faults = 0, []
     for line in file:
@@ -128,4 +137,9 @@ def _counted(file: BinaryIO, size: int) -> Exported:
         runs += 1
         if "unreadable" in run:
             faults.append(run["unreadable"])
-    return Exported(runs, size, faults)
+    if came.runs not in {runs, None}:
+        # Some proxies end an answer that was broken off as if it had been whole.
+        raise StoreUnreachableError(
+            f"What the store sent ended after {runs} of {came.runs} runs; try the same again."
+        )
+    return Exported(runs, came.size_bytes, faults)

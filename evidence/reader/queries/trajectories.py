@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from django.db.models import Count, Max
+
 from evalhub.protocol.paths import ItemKind
 from evalhub.protocol.plan import Plan as PlanDocument
 from evidence.reader.queries import records
@@ -18,14 +20,27 @@ _RUNS_AT_ONCE = 100
 _BODY_PREFIX = "body-"
 
 
-def trajectories(plan: Plan) -> Iterator[Json]:
-    """Yield every run of a plan, by run key and attempt.
+class KnownRuns(NamedTuple):
+    """The runs that a plan has at one moment. Runs come, and never go."""
+
+    count: int
+    newest: int
+
+
+def known_runs(plan: Plan) -> KnownRuns:
+    """Return which runs a plan has now."""
+    found = Run.objects.filter(plan=plan).aggregate(count=Count("pk"), newest=Max("pk"))
+    return KnownRuns(found["count"], found["newest"] or 0)
+
+
+def trajectories(plan: Plan, known: KnownRuns) -> Iterator[Json]:
+    """Yield the known runs of a plan, by run key and attempt.
 
     What evidence says is given as it was sent, redaction markers included. A run of which evidence is
     damaged says so in `unreadable` and has neither transcript nor result.
     """
     context = _Context.of(plan)
-    for run in store.runs_of_plan(plan).iterator(_RUNS_AT_ONCE):
+    for run in store.runs_of_plan(plan).filter(pk__lte=known.newest).iterator(_RUNS_AT_ONCE):
         try:
             yield _identity(run, context) | _content(run)
         except store.EvidenceDamagedError as error:

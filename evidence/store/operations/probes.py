@@ -41,11 +41,12 @@ def without_misfits(
 
 def store_probes(attempt: Attempt, accepted: Sequence[AcceptedItem]) -> None:
     """Hand the probe results of accepted items down to `lanes.fidelity`."""
+    plan = attempt.lane.plan
     lines = [line for item in accepted for line in item.content.probe_lines]
     simulator = _simulator(attempt) if lines else None
-    if simulator is None:
+    # What a foreign plan found out says nothing of the simulators of this project.
+    if simulator is None or plan.is_foreign:
         return
-    plan = attempt.lane.plan
     prober = Prober(
         project=plan.project,
         suite_name=plan.suite_name,

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from evalhub.protocol.faults import DocumentError, parse_document
 from evalhub.protocol.paths import ItemKind, parse_path
@@ -207,8 +208,16 @@ def content_of(tombstone: Tombstone, attempt: Attempt) -> SegmentContent:
             tested_sha=None,
             created_at=tombstone.created_at,
         )
+    return replace(items_of(tombstone), header=header)
+
+
+def items_of(tombstone: Tombstone) -> SegmentContent:
+    """Return the items that a tombstone tells of, for whoever needs no header.
+
+    Raises:
+        PathError: if one lies at a path that no item has.
+    """
     return SegmentContent(
-        header=header,
         accepted=[_accepted_item(item) for item in tombstone.items],
         refused=[
             RefusedItem(item.path, _UNDECIDED, item.sha256, item.size_bytes)

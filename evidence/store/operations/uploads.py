@@ -3,7 +3,7 @@
 import hashlib
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -41,6 +41,15 @@ class UploadDiskError(DomainError):
 class SegmentTooLargeError(DomainError):
     status = 413
     code = "segment-too-large"
+
+
+class ArchiveTooLargeError(DomainError):
+    status = 413
+    code = "archive-too-large"
+    fix = (
+        "Have it imported on the server itself, by `manage.py import_export`, or have EVALHUB_IMPORT_BYTES"
+        " raised there."
+    )
 
 
 class UploadIncompleteError(DomainError):
@@ -85,8 +94,12 @@ def place_for_upload() -> Iterator[None]:
 
 
 @contextmanager
-def received_upload(stream: BinaryIO, *, length: int, content_digest: str) -> Iterator[Upload]:
+def received_upload(
+    stream: BinaryIO, *, length: int, content_digest: str, most_bytes: int | None = None
+) -> Iterator[Upload]:
     """Read `length` bytes of `stream` into a nameless file and check them against the claim.
+
+    At most as many as a segment may have, unless `most_bytes` says otherwise.
 
     Raises:
         SegmentTooLargeError: before anything is read, if `length` is beyond the limit.
@@ -96,10 +109,14 @@ def received_upload(stream: BinaryIO, *, length: int, content_digest: str) -> It
         UploadDiskError: if there is no room for them.
     """
     claimed = _claimed_sha256(content_digest)
-    if length > settings.SEGMENT_BYTES:
+    if most_bytes is None and length > settings.SEGMENT_BYTES:
         raise SegmentTooLargeError(
             f"The segment has {length} bytes; at most {settings.SEGMENT_BYTES} are taken.",
             fix="Cut smaller segments: the limit was told when the attempt was opened.",
+        )
+    if most_bytes is not None and length > most_bytes:
+        raise ArchiveTooLargeError(
+            f"The archive has {length} bytes; at most {most_bytes} are taken."
         )
     with _nameless_file() as file:
         digest = hashlib.sha256()
@@ -122,6 +139,19 @@ def _nameless_file() -> BinaryIO:
         folder.mkdir(parents=True, exist_ok=True)
         # Without a buffer: that the disk is full is told by the write that fills it.
         return cast(BinaryIO, tempfile.TemporaryFile(dir=folder, buffering=0))
+
+
+def nameless_copy(pieces: Iterable[bytes]) -> BinaryIO:
+    """Return bytes as a file without a name, for whoever must go to and fro in them.
+
+    Raises:
+        UploadDiskError: if there is no room for them.
+    """
+    file = _nameless_file()
+    for piece in pieces:
+        _write_whole(file, piece)
+    file.seek(0)
+    return file
 
 
 def _write_whole(file: BinaryIO, data: bytes) -> None:

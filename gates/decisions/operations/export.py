@@ -3,18 +3,38 @@
 import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import NamedTuple
 
+from django.conf import settings
 from django.db import transaction
 
 from evalhub.protocol.canonical import canonical_bytes
-from evalhub.protocol.export import EXPLANATION, MANIFEST, README, ArchiveStream, ExportManifest
+from evalhub.protocol.export import (
+    CONCLUSION,
+    EXPLANATION,
+    MANIFEST,
+    README,
+    RECORDS,
+    SUITE,
+    SUMS,
+    ArchiveStream,
+    ExportManifest,
+)
+from evalhub.protocol.retained import PlanStateWord
 from evidence.reader.queries import trajectories
 from evidence.store.operations import exporting
 from evidence.store.operations.exporting import EvidenceFile
 from gates.decisions import queries
 from gates.verdicts.queries.records import ENGINE_VERSION
-from lanes.plans.models import Plan, SuiteVersion
+from lanes.plans import queries as plan_queries
+from lanes.plans.models import Plan, PlanState, SuiteVersion
 from lanes.projects.operations import audit
+
+_WORDS: dict[PlanState, PlanStateWord] = {
+    PlanState.REGISTERED: "registered",
+    PlanState.RUNNING: "running",
+    PlanState.CONCLUDED: "concluded",
+}
 
 
 def export_archive(plan: Plan, *, actor: str, at: datetime) -> Iterator[bytes]:
@@ -27,13 +47,22 @@ def export_archive(plan: Plan, *, actor: str, at: datetime) -> Iterator[bytes]:
     """
     exporting.write_absent(plan)
     _note(plan, "archive", actor=actor, at=at)
-    return _archive(plan, at=at)
+    return _archive(plan, actor=actor, at=at)
 
 
-def export_trajectories(plan: Plan, *, actor: str, at: datetime) -> Iterator[bytes]:
+class RunLines(NamedTuple):
+    """Runs as JSON lines, and how many there are to be: lines do not show where they were cut off."""
+
+    count: int
+    lines: Iterator[bytes]
+
+
+def export_trajectories(plan: Plan, *, actor: str, at: datetime) -> RunLines:
     """Return a plan's runs as JSON lines for training; it is written down who took them."""
     _note(plan, "trajectories", actor=actor, at=at)
-    return (json.dumps(run).encode() + b"\n" for run in trajectories.trajectories(plan))
+    known = trajectories.known_runs(plan)
+    runs = trajectories.trajectories(plan, known)
+    return RunLines(known.count, (json.dumps(run).encode() + b"\n" for run in runs))
 
 
 @transaction.atomic
@@ -48,7 +77,9 @@ def _note(plan: Plan, form: str, *, actor: str, at: datetime) -> None:
     )
 
 
-def _archive(plan: Plan, *, at: datetime) -> Iterator[bytes]:
+def _archive(plan: Plan, *, actor: str, at: datetime) -> Iterator[bytes]:
+    # Before anything is read: what comes meanwhile is more than is told.
+    state = PlanState(Plan.objects.values_list("state", flat=True).get(pk=plan.pk))
     archive = ArchiveStream()
     faults: list[str] = []
     yield from archive.add(README, [EXPLANATION.encode()])
@@ -59,10 +90,15 @@ def _archive(plan: Plan, *, at: datetime) -> Iterator[bytes]:
         faults += _faults(file, archive.files[-1].sha256)
     names = {file.path for file in archive.files}
     faults += [f"{name} is lost." for name in exporting.lost_files(plan, there=names)]
+    yield from archive.add(SUMS, [archive.sums()])
     manifest = ExportManifest(
         plan=plan.digest,
-        project=plan.project.name,
+        project=plan_queries.plan_document(plan).project,
+        instance=settings.PUBLIC_URL,
         exported_at=at,
+        exported_by=actor,
+        state=_WORDS[state],
+        registered_at=plan.registered_at,
         engine_version=ENGINE_VERSION,
         files=archive.files,
         faults=faults,
@@ -82,13 +118,13 @@ def _decisions(plan: Plan) -> Iterator[tuple[str, bytes]]:
     """Yield the suite and what was concluded, as far as there is any."""
     suites = SuiteVersion.objects.filter(project=plan.project, digest=plan.suite_digest)
     for text in suites.values_list("document", flat=True)[:1]:
-        yield "suite.json", text.encode()
+        yield SUITE, text.encode()
     conclusion = queries.newest_conclusion(plan)
     if conclusion is None:
         return
-    yield "conclusion.json", canonical_bytes(conclusion.content)
+    yield CONCLUSION, canonical_bytes(conclusion.content)
     for record in conclusion.records.order_by("digest").iterator(100):
         yield (
-            f"records/{record.digest.removeprefix('sha256:')}.json",
+            f"{RECORDS}/{record.digest.removeprefix('sha256:')}.json",
             canonical_bytes(record.content),
         )

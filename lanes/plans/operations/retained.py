@@ -8,10 +8,11 @@ from pydantic import JsonValue
 
 from evalhub.columns import Columns, column_values, columns_of
 from evalhub.protocol import plan as plan_documents
+from evalhub.protocol.canonical import canonical_bytes
 from evalhub.protocol.faults import parse_document
-from evalhub.protocol.retained import RetainedAttempt
+from evalhub.protocol.retained import RetainedAttempt, RetainedOrigin
 from lanes.plans import queries
-from lanes.plans.models import Attempt, AttemptState, Lane, Plan, PolicyVersion
+from lanes.plans.models import Attempt, AttemptState, Lane, Origin, Plan, PolicyVersion
 from lanes.plans.operations.documents import ReadDocument
 from lanes.plans.operations.registration import store_plan
 from lanes.projects.models import Project
@@ -31,14 +32,41 @@ def attempt_columns(attempt: Attempt) -> dict[str, JsonValue]:
     return columns_of(attempt, besides={"key", "number", "opened_at"})
 
 
-def restore_policy(project: Project, policy: ReadDocument, *, at: datetime) -> PolicyVersion:
-    """Return the project's policy of this digest; make it again, as of `at`, if it is not there."""
-    row, _ = PolicyVersion.objects.get_or_create(
+def restore_policy(
+    project: Project, policy: ReadDocument, *, is_foreign: bool, at: datetime
+) -> PolicyVersion:
+    """Return the project's policy of this digest; make it again, as of `at`, if it is not there.
+
+    One that came with a foreign plan was never in force; it is from `at` on if a plan of this project
+    was registered under it.
+    """
+    times = {"registered_at": at, "current_since": at}
+    row, is_new = PolicyVersion.objects.get_or_create(
         project=project,
         digest=policy.digest,
-        defaults={"document": policy.text, "registered_at": at, "current_since": at},
+        defaults={"document": policy.text, "is_foreign": is_foreign, **times},
     )
+    if not is_new and row.is_foreign and not is_foreign:
+        PolicyVersion.objects.filter(pk=row.pk).update(is_foreign=False, **times)
+        row.refresh_from_db()
     return row
+
+
+def restore_origin(plan: Plan, origin: RetainedOrigin) -> None:
+    """Note where a foreign plan came from, in place of what was noted before."""
+    content = origin.model_dump(mode="json", by_alias=True)
+    Origin.objects.update_or_create(
+        plan=plan,
+        defaults={
+            "project": origin.project,
+            "instance": origin.instance,
+            "archive_sha256": origin.archive_sha256,
+            "exported_at": origin.exported_at,
+            "imported_at": origin.imported_at,
+            "imported_by": origin.imported_by,
+            "document": canonical_bytes(content).decode(),
+        },
+    )
 
 
 @transaction.atomic
