@@ -278,6 +278,8 @@ class _Attempt:
     def finish(self, *, seconds: float) -> DeliveryReport:
         """Send the rest, seal unless a signal came, and say how it went."""
         failure = self._execution.failure if self._execution is not None else None
+        if failure is None and self._unkept is None:
+            self._say_that_all_is_cut()
         report = self._delivery.finish(
             seconds=seconds, on_tick=self._show_progress, failure=failure or self._unkept
         )
@@ -287,6 +289,13 @@ class _Attempt:
         self._phase = "sealed" if report.sealed else "ended"
         self._show_progress()
         return report
+
+    def _say_that_all_is_cut(self) -> None:
+        try:
+            self._room.try_once(self.spool.note_over)
+        except RunnerError as error:
+            # Whoever follows a copy of the spool waits in vain for it, and says so.
+            self._report(str(error))
 
     @property
     def patience_seconds(self) -> float:

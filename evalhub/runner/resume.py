@@ -9,7 +9,6 @@ from evalhub.protocol.paths import ItemKind, ItemPath, format_path
 from evalhub.runner.client import Store
 from evalhub.runner.connection import patient
 from evalhub.runner.delivery import Delivery, DeliveryReport
-from evalhub.runner.errors import InputError
 from evalhub.runner.harvest import harvest_or_loss
 from evalhub.runner.holding import held
 from evalhub.runner.lane_log import fresh_log_members
@@ -20,24 +19,8 @@ from evalhub.runner.stopping import Stop
 from evalhub.runner.streaming import cut, growths, taken_run
 
 
-def spools_in(folder: Path) -> list[Path]:
-    """Return the spool that a folder is, or those that lie in it.
-
-    Raises:
-        InputError: if there is none.
-    """
-    if (folder / "lane.json").is_file():
-        return [folder]
-    found = sorted(path.parent for path in folder.glob("*/lane.json"))
-    if not found:
-        raise InputError(
-            f"{folder} holds no spool; expected the folder that `evalhub lane run --spool` wrote."
-        )
-    return found
-
-
 def push_spool(
-    store: Store, folder: Path, *, seconds: float, report: Callable[[str], None]
+    store: Store, folder: Path, *, seconds: float, stop: Stop, report: Callable[[str], None]
 ) -> DeliveryReport:
     """Send everything in a spool that has no receipt yet, and seal its attempt.
 
@@ -50,8 +33,6 @@ def push_spool(
     with ExitStack() as stack:
         stack.enter_context(held(folder))
         spool = Spool.opened(folder)
-        stop = Stop()
-        stack.enter_context(stop.on_signals())
         session = patient(
             lambda: AttemptSession.resumed(
                 store, spool.state.attempt, opened_at=spool.state.opened_at

@@ -22,14 +22,14 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from evalhub.protocol.archive import write_segment
 from evalhub.protocol.faults import DocumentError, parse_document
 from evalhub.protocol.paths import ItemKind, ItemPath, format_path, run_folder
 from evalhub.protocol.plan import Plan, RunKey
 from evalhub.protocol.scalars import Count, DigestText, Name, Record, Time
-from evalhub.protocol.segments import HEADER_PATH, Receipt, SegmentDigest, SegmentHeader
+from evalhub.protocol.segments import Receipt, SegmentDigest, SegmentHeader
 from evalhub.protocol.zip_structure import ArchiveError
 from evalhub.runner.documents import JsonObject, write_whole
 from evalhub.runner.errors import DISK_FULL, DiskFullError, InputError, RunnerError
@@ -37,6 +37,7 @@ from evalhub.runner.members import Member, batches
 from evalhub.runner.origins import Origins
 from evalhub.runner.redaction import Redaction
 from evalhub.runner.redaction_values import secrets_of_this_process
+from evalhub.runner.segment_files import Segment, kept_answer, whole_segment
 
 SegmentClass = Literal["record", "bulk"]
 # File systems take 255 bytes; percent-encoding makes up to twelve of one character.
@@ -74,24 +75,10 @@ class RunEnded(Record):
     """The end of what the run wrote to its output."""
 
 
-class Segment(NamedTuple):
-    """A segment in the spool."""
+class _Over(Record):
+    """`over.json`: the lane has cut all that it had."""
 
-    seq: int
-    path: Path
-    sha256: str
-
-    @property
-    def receipt_path(self) -> Path:
-        return self.path.with_suffix(".receipt.json")
-
-    @property
-    def refused_path(self) -> Path:
-        return self.path.with_suffix(".refused.txt")
-
-    def is_intact(self) -> bool:
-        """Return whether the file still is what was written."""
-        return _digest(self.path.read_bytes()) == self.sha256
+    segments: Count
 
 
 class Spool:
@@ -136,7 +123,29 @@ class Spool:
         """Open a spool that another process left behind.
 
         Raises:
-            InputError: if the folder holds none, or one that cannot be read.
+            InputError: if the folder holds none, or one that cannot be read or is not whole.
+        """
+        spool = cls.opened_to_follow(folder)
+        spool.look_again()
+        missing = spool.place_of_next()
+        if missing.exists():
+            raise InputError(
+                f"{missing} is damaged; copy the spool again from the machine that wrote it."
+            )
+        later = [path for path in missing.parent.glob("[0-9]*.zip") if path > missing]
+        if later:
+            raise InputError(
+                f"{missing} is not there, and {min(later).name} is; copy the spool again, whole, from "
+                "the machine that wrote it."
+            )
+        return spool
+
+    @classmethod
+    def opened_to_follow(cls, folder: Path) -> "Spool":
+        """Open a spool that another process writes to, as yet without its segments.
+
+        Raises:
+            InputError: if the folder holds none, or one that cannot be read (now).
         """
         try:
             state = parse_document(LaneState, (folder / "lane.json").read_bytes())
@@ -148,9 +157,7 @@ class Spool:
             ) from None
         except DocumentError as error:
             raise InputError(f"{folder} is a spool that cannot be read: {error}") from None
-        spool = cls(folder, state, plan)
-        spool._read_segments()
-        return spool
+        return cls(folder, state, plan)
 
     # Runs
 
@@ -262,7 +269,7 @@ class Spool:
 
     def recall(self, segment: Segment) -> bool:
         """Take over what another process kept of the store's answer; return whether there was one."""
-        answer = _kept_answer(segment)
+        answer = kept_answer(segment)
         if answer is not None:
             self._answers[segment.seq] = answer
         return answer is not None
@@ -329,36 +336,45 @@ class Spool:
         """The commit that the lane's arms run; a lane has only one."""
         return self.plan.arm(self.lane.run_keys[0].arm).sha
 
-    def _read_segments(self) -> None:
-        for path in sorted((self.folder / "segments").glob("[0-9]*.zip")):
-            data = path.read_bytes()
-            try:
-                with zipfile.ZipFile(path) as archive:
-                    sizes = {i.filename: i.file_size for i in archive.infolist()}
-            except zipfile.BadZipFile:
-                raise InputError(
-                    f"{path} is damaged; copy the spool again from the machine that wrote it."
-                ) from None
-            sizes.pop(HEADER_PATH, None)
-            segment = Segment(int(path.stem), path, _digest(data))
-            self._segments.append(segment)
-            self._cut_paths.update(sizes)
-            self.recall(segment)
+    def look_again(self, *, least_age_seconds: float = 0) -> bool:
+        """Take up segments that another process has named; return whether there are any.
 
+        Only in their order, and only whole ones: of a copy that is under way the rest is left for later.
+        """
+        any_new = False
+        while True:
+            path = self.place_of_next()
+            found = whole_segment(
+                path, attempt=self.state.attempt, least_age_seconds=least_age_seconds
+            )
+            if found is None:
+                return any_new
+            with self._guard:
+                self._segments.append(found.segment)
+                self._cut_paths.update(found.sizes)
+            self.recall(found.segment)
+            any_new = True
 
-def _digest(data: bytes) -> str:
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+    def place_of_next(self) -> Path:
+        """Return where the next segment will lie."""
+        with self._guard:
+            seq = self._segments[-1].seq + 1 if self._segments else 1
+        return self.folder / "segments" / f"{seq:06}.zip"
 
+    # The lane's last word
 
-def _kept_answer(segment: Segment) -> Receipt | str | None:
-    """Return what another process kept of the store's answer; None if there is nothing to rely on."""
-    try:
-        if segment.refused_path.exists():
-            return segment.refused_path.read_text(encoding="utf-8").strip()
-        return parse_document(Receipt, segment.receipt_path.read_bytes())
-    except (OSError, DocumentError):
-        # Sent again, it gets the same receipt.
-        return None
+    def note_over(self) -> None:
+        """Say that all that the lane had is in segments, to whoever has only a copy of them."""
+        over = _Over(segments=len(self.segments()))
+        write_whole(self.folder / "over.json", over.model_dump_json().encode())
+
+    def is_over(self) -> bool:
+        """Return whether the lane said so, and everything that it cut is here."""
+        try:
+            over = parse_document(_Over, (self.folder / "over.json").read_bytes())
+        except (OSError, DocumentError):
+            return False
+        return len(self.segments()) >= over.segments
 
 
 def _disk_names(path: str) -> list[str]:

@@ -8,8 +8,9 @@ from http import HTTPStatus
 from evalhub.runner.client import StoreRefusedError
 from evalhub.runner.connection import delay_seconds
 from evalhub.runner.errors import InputError, RunnerError, StoreUnreachableError
+from evalhub.runner.segment_files import Segment
 from evalhub.runner.session import AttemptSession
-from evalhub.runner.spool import Segment, Spool, SpoolError
+from evalhub.runner.spool import Spool, SpoolError
 
 # For the segment that is under way when the upload is closed; its bytes stay in the spool.
 _CLOSING_SECONDS = 2.0
