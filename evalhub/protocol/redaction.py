@@ -301,9 +301,30 @@ def _numbers_past(data: bytes) -> Numbering:
     return number
 
 
+class Seen(NamedTuple):
+    """An item that is looked at: what it is, its bytes, and its own name if it has one."""
+
+    kind: ItemKind
+    data: bytes
+    name: str | None = None
+
+
+def counts_of_each(items: Sequence[Seen]) -> list[Counter[str]]:
+    """Return `secret_counts` of each item: most have none, which one look at all of them shows."""
+    text = b"\n".join(piece for item in items for piece in _texts(item))
+    if not any(secrets_in(plain_text(text))):
+        return [Counter() for _ in items]
+    return [secret_counts(item.data, item.kind, name=item.name) for item in items]
+
+
 def secret_counts(data: bytes, kind: ItemKind, *, name: str | None = None) -> Counter[str]:
     """Return how many different secrets an item's text and its name show, by kind."""
-    seen = set(secrets_in(plain_text(data))) if is_looked_at(data, kind) else set()
-    if name is not None:
-        seen |= set(secrets_in(name.encode(errors="surrogatepass")))
+    seen = {s for text in _texts(Seen(kind, data, name)) for s in secrets_in(plain_text(text))}
     return Counter(s.kind for s in seen if not MARKER.fullmatch(s.value))
+
+
+def _texts(item: Seen) -> Iterator[bytes]:
+    if is_looked_at(item.data, item.kind):
+        yield item.data
+    if item.name is not None:
+        yield item.name.encode(errors="surrogatepass")

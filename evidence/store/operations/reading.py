@@ -20,7 +20,7 @@ from evalhub.protocol.canonical import bytes_digest
 from evalhub.protocol.faults import DocumentError, parse_document, refuse_repeated_fields
 from evalhub.protocol.paths import RECORD_KINDS, ItemKind, ItemPath, PathError, parse_path
 from evalhub.protocol.plan import RunKey
-from evalhub.protocol.redaction import redacted_text, secret_counts
+from evalhub.protocol.redaction import Seen, counts_of_each, redacted_text
 from evalhub.protocol.segments import HEADER_PATH, Category, SegmentHeader
 from evalhub.protocol.zip_structure import ArchiveError, ArchiveLimits, Member
 from evalhub.tasks.clock_jumps import CLOCK_SKEW
@@ -108,6 +108,9 @@ class SegmentContent:
     refused: list[RefusedItem] = field(default_factory=list)
     money: Money = field(default_factory=Money)
     is_whole: bool = True
+    unseen: dict[int, bytes] = field(default_factory=dict)
+    """By place among the accepted: bytes in which nobody has looked for secrets yet."""
+    unseen_bytes: int = 0
 
     def refuse_all(self, unfit: Unfit) -> None:
         """Move every accepted item to the refused ones; the money stays."""
@@ -150,6 +153,9 @@ def sorted_segment(file: BinaryIO, *, expected: Expected, seq: int) -> SegmentCo
     for member in archive.members:
         if member.path != HEADER_PATH:
             _sort_item(file, member, expected, content)
+        if content.unseen_bytes >= _LOOKED_AT_BYTES:
+            _look_at(content)
+    _look_at(content)
     if content.header is None:
         assert whole is not None  # noqa: S101 - one of the two is set above
         raise SegmentUnfitError(_safe(whole), content.money)
@@ -262,10 +268,10 @@ def _sort_item(file: BinaryIO, member: Member, expected: Expected, into: Segment
         refusal = RefusedItem(member.path, _safe(unfit), found.sha256, member.size_bytes)
         into.refused.append(refusal)
     elif item is not None:
-        secrets = _secrets_in(item, found.data)
-        into.accepted.append(
-            AcceptedItem(member.path, item, member, found.sha256, checked, secrets)
-        )
+        into.accepted.append(AcceptedItem(member.path, item, member, found.sha256, checked))
+        if found.data is not None:
+            into.unseen[len(into.accepted) - 1] = found.data
+            into.unseen_bytes += len(found.data)
 
 
 def _safe(unfit: Unfit) -> Unfit:
@@ -273,8 +279,14 @@ def _safe(unfit: Unfit) -> Unfit:
     return unfit._replace(detail=redacted_text(unfit.detail))
 
 
-def _secrets_in(item: ItemPath, data: bytes | None) -> str | None:
-    return None if data is None else counts_in_words(secret_counts(data, item.kind, name=item.name))
+def _look_at(content: SegmentContent) -> None:
+    """Look for secrets in the items that wait for it, and let go of their bytes."""
+    accepted, unseen = content.accepted, content.unseen
+    seen = [Seen(accepted[n].item.kind, data, accepted[n].item.name) for n, data in unseen.items()]
+    for number, counts in zip(unseen, counts_of_each(seen), strict=True):
+        accepted[number] = accepted[number]._replace(secrets=counts_in_words(counts))
+    unseen.clear()
+    content.unseen_bytes = 0
 
 
 def _bytes_of(file: BinaryIO, member: Member, item: ItemPath | None) -> _Bytes:
