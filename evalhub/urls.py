@@ -28,6 +28,7 @@ urlpatterns = [
     path("api/v1/", include(api)),
     path("", include("lanes.projects.urls")),
     path("", include("lanes.plans.urls")),
+    path("", include("evidence.store.urls")),
     path("", include("evidence.reader.urls")),
     path("", include("gates.overview.urls")),
 ]

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
 
+from evalhub.protocol.retention import MOST_DAYS
 from evalhub.protocol.tombstones import Cause, RemovalScope
 from evalhub.tasks.names import TaskName
 from evalhub.tasks.queries import sweep_runs
@@ -30,7 +31,6 @@ from lanes.projects.models import Project
 from lanes.projects.operations import audit
 
 ORDERED_BY = "retention"
-MOST_DAYS = 36_500
 _PLANS_AT_ONCE = 20
 # Those who need plans pin them within a sweep; a server that was away must first hear of all of them.
 _PINS_SEEN_WITHIN = timedelta(hours=1)
@@ -158,7 +158,12 @@ def _due(
         segments__gt=0,
         last_received_at__lt=at - timedelta(days=kept_for),
     )
-    going = Removal.objects.filter(plan=OuterRef("plan"), finished_at__isnull=True)
+    going = Removal.objects.filter(
+        plan=OuterRef("plan"),
+        finished_at__isnull=True,
+        scope=RemovalScope.CLASS,
+        subject=stored_class,
+    )
     needed = Pin.objects.filter(plan=OuterRef("plan"))
     return old.filter(_DECIDED).exclude(Exists(going)).exclude(Exists(needed))
 
