@@ -207,15 +207,15 @@ def quarantine(request: HttpRequest, digest: str) -> HttpResponse:
         before=whole_number(request, "before"),
         limit=REFUSALS_PER_PAGE,
     )
+    role = members.role_of(request.user, plan.project)
     context = {
         "plan": plan,
         "page": page,
         "category": category,
         "next": query_with(request, before=page.next) if page.next else None,
         "is_first": "before" not in request.GET,
-        "may_download": members.role_of(request.user, plan.project)
-        in {Role.TRIAGER, Role.MAINTAINER},
-        "may_unmask": _is_maintainer(request, plan),
+        "may_download": role in {Role.TRIAGER, Role.MAINTAINER},
+        "may_unmask": role == Role.MAINTAINER,
     }
     return render(request, "evidence/reader/quarantine.html", context)
 
