@@ -121,6 +121,7 @@ def plan(request: HttpRequest, digest: str) -> HttpResponse:
         "may_manage": members.has_role(request.user, found.project, Role.MAINTAINER),
         "attempts": plan_queries.attempts_of(found),
         "refusals": store.refusal_counts(found),
+        "secrets": store.secrets_in_plan(found),
         "rates": fidelity.rates_of_plan(found.digest),
         "minimum_rate": _minimum_match_rate(found),
         "mismatches_limit": MISMATCHES_SHOWN,
