@@ -70,6 +70,26 @@ def restore(source: Path) -> None:
         _restore_postgres(source)
 
 
+def expect_sound_file(path: Path) -> None:
+    """Return if a SQLite database is whole in itself, whatever its digest says of its bytes.
+
+    Raises:
+        BackupError: otherwise.
+    """
+    # Immutable: nothing is written beside it, also where it lies on a medium that is read only.
+    address = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as database:
+            (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        verdict = str(error)
+    if verdict != "ok":
+        raise BackupError(
+            f"{path} is damaged, though it is what was backed up; SQLite says: {verdict}. Restore"
+            " another backup."
+        )
+
+
 def _dump_sqlite(target: Path) -> Dumped:
     connection.ensure_connection()
     try:

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 MANIFEST = "manifest.json"
 OBJECTS = "objects"
@@ -31,12 +31,18 @@ class Listed(NamedTuple):
 _LONGEST_KEY, _LONGEST_NAME = 1024, 255
 
 
+def _short(name: str) -> str:
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        raise ValueError(f"a name of at most {_LONGEST_NAME} bytes")
+    return name
+
+
 class FilePart(BaseModel):
     """A file of the backup, by its name in the folder."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(pattern=r"^[\w.-]+$")
+    name: Annotated[str, Field(pattern=r"^[\w.-]+$"), AfterValidator(_short)]
     size_bytes: int
     sha256: str
 
@@ -77,7 +83,7 @@ def read_manifest(folder: Path) -> Manifest:
         ) from None
     except (OSError, ValidationError) as error:
         raise BackupError(
-            f"{folder / MANIFEST} cannot be used ({_first_line(error)}): name another backup, or "
+            f"{folder / MANIFEST} cannot be used ({_reason(error)}): name another backup, or "
             "another folder."
         ) from error
 
@@ -156,5 +162,9 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
+def _reason(error: OSError | ValidationError) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    first = error.errors()[0]
+    place = "/".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else first["msg"]

@@ -1,5 +1,8 @@
 """Restoring a backup: into an empty installation, and only when all of the backup is sound."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from django.conf import settings
@@ -19,6 +22,8 @@ from evalhub.backup.manifest import (
     read_manifest,
 )
 from evalhub.backup.removed import note_removed
+from evalhub.supervisor.directory import claim_data_directory
+from evalhub.supervisor.errors import UpError
 
 
 def check_backup(folder: Path) -> Manifest:
@@ -30,6 +35,8 @@ def check_backup(folder: Path) -> Manifest:
     manifest = read_manifest(folder)
     for part in (manifest.database, manifest.listing):
         _expect_file(folder, part)
+    if manifest.database_kind == "sqlite":
+        databases.expect_sound_file(folder / manifest.database.name)
     objects.expect_whole(folder, _entries(folder, manifest).values())
     return manifest
 
@@ -40,10 +47,16 @@ def restore_backup(folder: Path) -> Manifest:
     Objects come first, so that no row stands without its object. Whatever fails can be repeated.
 
     Raises:
-        BackupError: if the backup is not sound, the target is not empty, or writing fails.
+        BackupError: if the backup is not sound, the target is not empty or has a server that runs,
+            or writing fails.
     """
     manifest = check_backup(folder)
     settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
+    with _without_server():
+        return _restored(folder, manifest)
+
+
+def _restored(folder: Path, manifest: Manifest) -> Manifest:
     _expect_known_migrations(manifest)
     _expect_empty_database(manifest)
     entries = _entries(folder, manifest)
@@ -56,6 +69,23 @@ def restore_backup(folder: Path) -> Manifest:
     _expect_evidence(manifest, entries)
     note_removed(entries)
     return manifest
+
+
+@contextmanager
+def _without_server() -> Iterator[None]:
+    """Keep `manage.py up` from starting here meanwhile.
+
+    Raises:
+        BackupError: if it runs.
+    """
+    try:
+        directory = claim_data_directory(settings.DATA_DIR)
+    except UpError as error:
+        raise BackupError(f"Nothing is restored under a server that runs. {error}") from error
+    try:
+        yield
+    finally:
+        os.close(directory.lock)
 
 
 def _entries(folder: Path, manifest: Manifest) -> dict[str, Listed]:

@@ -11,15 +11,19 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from pytest_django import Settings
 
+from evalhub.backup import databases
 from evalhub.backup.manifest import (
     MANIFEST,
     OBJECTS,
     BackupError,
     Listed,
+    described_file,
     read_listing,
     write_listing,
 )
+from evalhub.supervisor.directory import claim_data_directory
 from evidence.store.storage import object_store
 from tests.evalhub.backup.conftest import Installed, Kind
 from tests.evidence.factories import make_sealed_lane
@@ -126,6 +130,56 @@ def test_manifest_of_another_form_is_refused(evidence: list[str], backup: Path) 
     changed(backup / MANIFEST, b'{"form": "evalhub.backup/9"')
 
     assert "cannot be used" in refused("restore", str(backup))
+
+
+def test_name_that_no_file_can_have_is_refused_in_a_sentence(
+    evidence: list[str], backup: Path
+) -> None:
+    call_command("backup", str(backup))
+    manifest = json.loads((backup / MANIFEST).read_text())
+    for name in ("x" * 5000, "é" * 200):
+        manifest["database"]["name"] = name
+        changed(backup / MANIFEST, json.dumps(manifest).encode())
+
+        sentence = refused("restore", str(backup), "--check")
+
+        assert "database/name: Value error, a name of at most 255 bytes" in sentence
+
+
+def test_damaged_database_is_refused_though_its_digest_is_right(
+    evidence: list[str], backup: Path, installed: Installed
+) -> None:
+    call_command("backup", str(backup))
+    path = part(backup, "database")
+    content = bytearray(path.read_bytes())
+    # The disk that it was copied from was damaged, and nobody saw.
+    content[4096 : len(content) - 4096] = bytes(len(content) - 8192)
+    changed(path, bytes(content))
+    manifest = json.loads((backup / MANIFEST).read_text())
+    manifest["database"] = described_file(path).model_dump()
+    changed(backup / MANIFEST, json.dumps(manifest).encode())
+
+    assert f"{path} is damaged, though" in refused("restore", str(backup), "--check")
+    with installed(EMPTY):
+        assert "SQLite says" in refused("restore", str(backup))
+
+
+def test_nothing_is_restored_under_a_server_that_runs(
+    evidence: list[str], backup: Path, installed: Installed, settings: Settings
+) -> None:
+    call_command("backup", str(backup))
+    with installed(EMPTY):
+        directory = claim_data_directory(settings.DATA_DIR)
+
+        sentence = refused("restore", str(backup))
+
+        assert "Nothing is restored under a server that runs" in sentence
+        assert f"process {os.getpid()}" in sentence
+        assert not databases.tables()
+        os.close(directory.lock)
+        call_command("restore", str(backup))
+        # And it has let go of the directory.
+        os.close(claim_data_directory(settings.DATA_DIR).lock)
 
 
 def test_manifest_that_leads_elsewhere_is_refused(evidence: list[str], backup: Path) -> None:
