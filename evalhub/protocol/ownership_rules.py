@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from evalhub.protocol.plan import Plan, PlannedLane, RunKey
 from evalhub.protocol.refusals import Case, Refusal
 
+_DOCUMENT = ".json"
+
 
 def orphaned_categories(case: Case) -> Iterator[Refusal]:
     plan = case.plan
@@ -138,6 +140,19 @@ def empty_lanes(case: Case) -> Iterator[Refusal]:
                 "no run keys",
                 "at least one run key",
                 f"Give lane {lane.name!r} something to run, or remove it.",
+            )
+
+
+def names_of_documents(case: Case) -> Iterator[Refusal]:
+    """A lane's folder lies beside the plan's own documents, and one name has one place in a directory."""
+    for i, lane in enumerate(case.plan.lanes):
+        if lane.name.endswith(_DOCUMENT):
+            yield Refusal(
+                "lane_named_like_a_document",
+                f"/lanes/{i}/name",
+                repr(lane.name),
+                f"a name that does not end in {_DOCUMENT}, as the plan's own documents do",
+                "Give the lane another name.",
             )
 
 

@@ -20,6 +20,7 @@ RULES: tuple[Rule, ...] = (
     ownership_rules.unplanned_scenarios,
     ownership_rules.foreign_categories,
     ownership_rules.empty_lanes,
+    ownership_rules.names_of_documents,
     ownership_rules.lanes_beyond_limits,
     means_rules.memory,
     means_rules.guards,

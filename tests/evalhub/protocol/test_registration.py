@@ -154,6 +154,14 @@ def test_run_of_a_category_that_the_lane_does_not_declare() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["plan.json", "state.json", "foreign.json", "any.json"])
+def test_lane_with_the_name_of_a_document(name: str) -> None:
+    lanes = [lane(name, ["orders"], ORDERS["runs"]), REFUNDS]
+
+    assert codes(plan(lanes=lanes)) == ["lane_named_like_a_document"]
+    assert codes(plan(lanes=[lane("plan.json-1", ["orders"], ORDERS["runs"]), REFUNDS])) == []
+
+
 def test_empty_lane() -> None:
     assert codes(plan(lanes=[ORDERS, REFUNDS, lane("idle", ["orders"], [])])) == ["empty_lane"]
 
@@ -331,4 +339,4 @@ def test_every_fault_is_told_at_once() -> None:
 
 def test_each_rule_has_a_test_here() -> None:
     # Grows with RULES, so that a new rule is not forgotten.
-    assert len(RULES) == 18
+    assert len(RULES) == 19
