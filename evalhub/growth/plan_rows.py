@@ -249,7 +249,7 @@ class WrittenPlan:
             run_id = begun.runs[piece.key] if piece.key is not None else None
             item_id = add(
                 *(segment_id, attempt.pk, run_id, piece.path, piece.kind.value, piece.part),
-                *(piece.name, piece.sha256, size, offset, size, piece.lines),
+                *(piece.name, piece.sha256, size, offset, size, piece.lines, ""),
             )
             if piece.kind is ItemKind.JUDGE and piece.key is not None:
                 for call in calls[piece.key]:

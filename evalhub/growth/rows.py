@@ -48,7 +48,7 @@ class Rows:
         self.items = Table(
             Item,
             "segment_id attempt_id run_id path kind part name sha256 size_bytes header_offset"
-            " stored_bytes lines",
+            " stored_bytes lines secrets",
         )
         self.refusals = Table(
             Refusal,

@@ -75,6 +75,8 @@ _LONG_WORD = re.compile(rb"[A-Za-z0-9_-]{16,}+")
 _DIGIT = re.compile(rb"[0-9]")
 _IDENTIFIER = re.compile(
     rb"[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
+    # An attempt, which the log of each lane begins with.
+    rb"|att_[A-Za-z0-9_-]{10,60}"
     # A time, a name of words and small numbers: 2026-11-29T12, refund-twice-2, test_order_17.
     rb"|[0-9-]+T[0-9]+|(?:[A-Za-z]{1,20}[_-]+)*[A-Za-z]{0,20}[_-]?[0-9]{1,5}"
 )
