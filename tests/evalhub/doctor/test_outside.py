@@ -18,8 +18,10 @@ from evidence.store.models import StorageFault, StorageOperation
 from gates.checks.operations.delivery import deliver_check
 from tests.evalhub.doctor.telling import OK, WARNING, WRONG, only
 from tests.gates.checks.factories import make_check, make_checked_project
-from tests.lanes.factories import NOW, make_plan
+from tests.lanes.factories import NOW, make_plan, make_project
+from tests.lanes.projects.identities import make_publisher
 from tests.programs.github import GitHubStandIn
+from tests.programs.issuer import serving_issuer
 from tests.programs.s3 import S3Server
 
 pytestmark = pytest.mark.django_db
@@ -220,3 +222,46 @@ def test_address_where_nobody_listens_is_a_warning(settings: Settings) -> None:
     assert (
         sentence == "http://127.0.0.1:9 does not answer from here: [Errno 111] Connection refused."
     )
+
+
+def test_issuer_is_not_asked_while_nobody_is_trusted(settings: Settings) -> None:
+    with serving_issuer() as issuer:
+        settings.OIDC_ISSUER = issuer.url
+
+        finding = only(outside.issuer_of_identities(), OK)
+
+        assert "No project trusts a CI job" in finding.sentence
+        assert issuer.questions == 0
+
+
+def test_issuer_that_gives_keys_is_right(settings: Settings) -> None:
+    make_publisher(make_project(repository_id=74))
+    with serving_issuer() as issuer:
+        settings.OIDC_ISSUER = issuer.url
+
+        finding = only(outside.issuer_of_identities(), OK)
+
+    assert finding.sentence == f"{issuer.url} gives its signing keys."
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [("down", "answered with status 503."), ("redirect", "answered with a redirect.")],
+)
+def test_issuer_that_gives_none_is_told(settings: Settings, trouble: str, said: str) -> None:
+    make_publisher(make_project(repository_id=74))
+    with serving_issuer() as issuer:
+        settings.OIDC_ISSUER, issuer.trouble = issuer.url, trouble
+
+        finding = only(outside.issuer_of_identities(), WRONG)
+
+    assert finding.sentence.startswith("CI jobs cannot sign in: http://127.0.0.1:")
+    assert finding.sentence.endswith(said)
+    assert "EVALHUB_OIDC_ISSUER" in finding.fix
+
+
+def test_issuer_without_https_is_told(settings: Settings) -> None:
+    make_publisher(make_project(repository_id=74))
+    settings.OIDC_ISSUER = "http://token.example"
+
+    assert "expected an https address" in only(outside.issuer_of_identities(), WRONG).sentence

@@ -132,6 +132,7 @@ def test_traceback_is_one_field_of_json() -> None:
         "postgresql://evalhub:Zm9vYmFyc2VjcmV0@db/evalhub",
         "redis://:Zm9vYmFyc2VjcmV0@redis:6379/0",
         "/projects/acme/agent/notices.atom?before=3&key=Zm9vYmFyc2VjcmV0",
+        "subject_token=eyJhbGciOiJSUzI1NiJ9.Zm9vYmFyc2VjcmV0.Zm9vYmFyc2VjcmV0",
     ],
 )
 @pytest.mark.parametrize("formatter", [LineFormatter(), JsonFormatter()])
