@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 _LONGEST_SHOWN = 120
 _MOST_IN_A_SENTENCE = 5
+_NOT_OURS = "extra"
 _NO_SUCH_FIELD = "no field of this name"
 _SUBJECT = re.compile(
     r"^(Input|String|List|Tuple|Dictionary|Value) should (be |have )?| after validation, not \d+$"
@@ -44,6 +45,14 @@ class DocumentError(ValueError):
         return sorted(self.faults, key=lambda fault: fault.expected != _NO_SUCH_FIELD)
 
 
+class TextOfOthers(BaseModel):
+    """A document with text that agents, tools and judges wrote.
+
+    In it the escape of a lone surrogate, which Python and JavaScript write and UTF-8 cannot hold, is
+    read as U+FFFD.
+    """
+
+
 Document = TypeVar("Document", bound=BaseModel)
 
 
@@ -56,7 +65,59 @@ def parse_document(model: type[Document], data: bytes | str) -> Document:
     try:
         return model.model_validate_json(data)
     except ValidationError as error:
+        whole = _without_lone_surrogates(data) if issubclass(model, TextOfOthers) else data
+        if whole != data:
+            return parse_document(model, whole)
         raise DocumentError([_fault(detail) for detail in error.errors()]) from None
+
+
+def refuse_repeated_fields(data: bytes) -> None:
+    """Refuse JSON that gives one field twice: of two readers each may believe another.
+
+    What lies below a field `extra` is not ours, and not looked at.
+
+    Raises:
+        DocumentError: with a pointer to each such field.
+    """
+    pointers = list(_repeated(json.loads(data, object_pairs_hook=_Object, parse_int=str), ""))
+    if pointers:
+        raise DocumentError([Fault(p, "given twice", "each field once") for p in pointers])
+
+
+class _Object(dict[str, object]):
+    """A JSON object that remembers the names that it was given more than once."""
+
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
+        super().__init__(pairs)
+        names = [name for name, _ in pairs] if len(pairs) != len(self) else []
+        self.repeated = sorted({name for name in names if names.count(name) > 1})
+
+
+def _repeated(value: object, pointer: str) -> Iterator[str]:
+    if isinstance(value, list):
+        for index, entry in enumerate(value):
+            yield from _repeated(entry, f"{pointer}/{index}")
+    elif isinstance(value, _Object):
+        yield from (f"{pointer}/{_escaped(name)}" for name in value.repeated)
+        for name, entry in value.items():
+            if name != _NOT_OURS:
+                yield from _repeated(entry, f"{pointer}/{_escaped(name)}")
+
+
+# Each escape whole, so that a backslash that is itself escaped begins none.
+_ESCAPE = re.compile(
+    rb"\\(?:(?P<pair>u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+
+
+def _without_lone_surrogates(data: bytes | str) -> bytes | str:
+    plain = data.encode(errors="surrogatepass") if isinstance(data, str) else data
+    if b"\\ud" not in plain and b"\\uD" not in plain:
+        return data
+    changed = _ESCAPE.sub(lambda found: rb"\ufffd" if found["lone"] else found[0], plain)
+    return data if changed == plain else changed
 
 
 def _fault(detail: object) -> Fault:

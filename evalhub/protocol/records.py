@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pydantic import Field, model_validator
 
+from evalhub.protocol.faults import TextOfOthers
 from evalhub.protocol.plan import GuardResult
 from evalhub.protocol.policy import Stage, Tier
 from evalhub.protocol.scalars import (
@@ -75,7 +76,7 @@ class WorldDigests(Record):
     final_digest: DigestText | None = None
 
 
-class Result(Record):
+class Result(Record, TextOfOthers):
     """`result.json`: how one run ended and what was measured without a judge."""
 
     outcome: Outcome
@@ -98,7 +99,7 @@ class JudgeUsage(Record):
     output_tokens: Count | None = None
 
 
-class JudgeLine(Record):
+class JudgeLine(Record, TextOfOthers):
     """One line of `judge.<part>.ndjson`: one scoring of one run on one rubric by one stage."""
 
     call_id: UUID = Field(strict=False)
@@ -138,7 +139,7 @@ class TurnUsage(Record):
     cost_microusd: MicroUsd | None = None
 
 
-class Turn(Record):
+class Turn(Record, TextOfOthers):
     """One line of `transcript.<part>.ndjson`."""
 
     turn: Ordinal
@@ -163,7 +164,7 @@ class RecommendedFix(Record):
     description: str
 
 
-class Failure(Record):
+class Failure(Record, TextOfOthers):
     """`failure.json`: why a run failed, in words that somebody can act on."""
 
     category: Label

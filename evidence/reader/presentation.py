@@ -6,9 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from evalhub.protocol.records import Failure, JudgeLine, Turn
+from evalhub.protocol.paths import ItemKind, ItemPath, format_path
+from evalhub.protocol.plan import PlannedLane
+from evalhub.protocol.records import MEASURED, Failure, JudgeLine, Turn
 from evidence.reader.queries.records import Log
 from evidence.store.models import Item, Refusal, Run
+from evidence.store.queries import LaneCoverage
+from lanes.plans.models import AttemptState
 
 FOLDED_FROM = 1_200
 """Longer texts are folded, so that a page of turns can be skimmed."""
@@ -201,6 +205,42 @@ def log_view(log: Log, last_part: bytes, *, tail: int) -> LogView:
     if lines[-1] == "":
         lines.pop()
     return LogView(log, "\n".join(_cut_line(line) for line in lines[-tail:]))
+
+
+class Owed(NamedTuple):
+    """What a lane was to bring and did not: sentences, and the names of what is missing."""
+
+    sentences: list[str]
+    names: list[str]
+    is_decided: bool
+    """Whether its plan was concluded without it."""
+
+
+def owed(
+    lane: PlannedLane,
+    coverage: LaneCoverage,
+    *,
+    outcomes: Mapping[str | None, int],
+    is_decided: bool,
+) -> Owed:
+    """Return what a lane owes, a run key that lacks its result by its name alone."""
+    names = list(coverage.lane_missing)
+    for key, paths in coverage.missing.items():
+        result = format_path(ItemPath(ItemKind.RESULT, key))
+        names += [str(key)] if result in paths else paths
+    sentences = []
+    if names:
+        sentences.append(
+            f"{len(names)} pieces of evidence {'are missing' if is_decided else 'are not here yet'},"
+            f" of {len(lane.runs)} run keys and the lane's own records."
+        )
+    if coverage.state is not None and not MEASURED & outcomes.keys():
+        sentences.append("No run of the lane was measured.")
+    if coverage.state == AttemptState.SILENT or (
+        is_decided and coverage.state == AttemptState.OPEN
+    ):
+        sentences.append("The lane never said that it was done: its newest attempt is not sealed.")
+    return Owed(sentences, names, is_decided)
 
 
 def download_name(path: str) -> str:

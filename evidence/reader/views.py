@@ -17,7 +17,7 @@ from evidence.store import queries as store
 from evidence.store.models import Item, Run, StorageOperation
 from evidence.store.operations import faults, secrets
 from lanes.plans import queries as plans
-from lanes.plans.models import Plan
+from lanes.plans.models import Plan, PlanState
 from lanes.projects.models import Role
 from lanes.projects.queries import members
 
@@ -26,6 +26,7 @@ RUNS_PER_PAGE = 100
 REFUSALS_PER_PAGE = 100
 LINES_PER_PAGE = 2_000
 TAIL_LINES = 60
+REFUSALS_PER_LANE = 20
 
 
 @require_safe
@@ -179,6 +180,12 @@ def lane(request: HttpRequest, digest: str, lane: str) -> HttpResponse:
         "shown": shown,
         "at": timezone.now(),
         "outcomes": runs.outcome_counts(plan, lane=lane),
+        "owed": presentation.owed(
+            planned,
+            store.lane_coverage(plans.lane_named(plan, lane), planned=planned),
+            outcomes=runs.outcome_counts(plan, lane=lane),
+            is_decided=plan.state == PlanState.CONCLUDED,
+        ),
     }
     if shown is not None:
         context |= {
@@ -191,6 +198,7 @@ def lane(request: HttpRequest, digest: str, lane: str) -> HttpResponse:
                 for log in records.lane_logs(shown)
             ],
             "items": records.lane_items(shown),
+            "refused": runs.refusals_of_attempt(shown, limit=REFUSALS_PER_LANE),
         }
     return render(request, "evidence/reader/lane_detail.html", context)
 

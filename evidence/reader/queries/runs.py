@@ -207,6 +207,24 @@ def refusal_page(plan: Plan, *, category: str, before: int | None, limit: int) -
     )
 
 
+class LaneRefusals(NamedTuple):
+    """What was refused of one attempt: counts by category, and the newest."""
+
+    counts: dict[str, int]
+    newest: list[Refusal]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+def refusals_of_attempt(attempt: Attempt, *, limit: int) -> LaneRefusals:
+    """Return what was refused of an attempt."""
+    rows = Refusal.objects.filter(attempt=attempt)
+    counts = rows.order_by().values_list("category").annotate(n=Count("id"))
+    return LaneRefusals(dict(sorted(counts)), list(rows.order_by("-refused_at", "-id")[:limit]))
+
+
 def refusals_of_run(run: Run) -> list[Refusal]:
     """Return what was refused of a run key in the run's attempt."""
     folder = run_folder(RunKey(run.scenario, run.arm, run.epoch))

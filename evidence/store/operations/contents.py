@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
-from evalhub.protocol.faults import DocumentError, parse_document
+from evalhub.protocol.faults import DocumentError, parse_document, refuse_repeated_fields
 from evalhub.protocol.paths import ItemKind, ItemPath
 from evalhub.protocol.policy import Stage
 from evalhub.protocol.records import (
@@ -173,9 +173,11 @@ Document = TypeVar("Document", bound=BaseModel)
 
 def _document(model: type[Document], data: bytes) -> Document:
     try:
-        return parse_document(model, data)
+        document = parse_document(model, data)
+        refuse_repeated_fields(data)
     except DocumentError as error:
         raise UnfitError(Category.MALFORMED, "invalid_record", str(error)) from None
+    return document
 
 
 def _documents(model: type[Document], data: bytes) -> list[Document]:
@@ -183,13 +185,26 @@ def _documents(model: type[Document], data: bytes) -> list[Document]:
     if not lines:
         raise UnfitError(Category.MALFORMED, "empty", "The part has no line.")
     documents: list[Document] = []
+    # What a transcript's lines say counts for nothing, and they are many.
+    names = None if model is Turn else _quoted_names(model)
     try:
         # One loop in one try: intake of thousands of lines is measured.
         for line in lines:
-            documents.append(parse_document(model, line))  # noqa: PERF401 - the count names the line
+            documents.append(parse_document(model, line))
+            if names is not None and _may_repeat(line, names):
+                refuse_repeated_fields(line)
     except DocumentError as error:
         raise _bad_line(data, len(documents) + 1, len(lines), str(error)) from None
     return documents
+
+
+def _quoted_names(model: type[BaseModel]) -> list[bytes]:
+    return [f'"{name}"'.encode() for name in model.model_fields]
+
+
+def _may_repeat(line: bytes, names: list[bytes]) -> bool:
+    """Say whether a line could give a field twice; a name can be written with escapes, too."""
+    return rb"\u00" in line or any(line.count(name) > 1 for name in names)
 
 
 def _count_of_objects(data: bytes) -> int:
