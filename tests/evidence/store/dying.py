@@ -209,7 +209,7 @@ def counted() -> object:
 
 
 def die() -> object:
-    key = forked(prepared).said
+    key = forked(lambda: prepared(len(STEPS))).said
     steps = [step for step in STEPS if not (settings.S3_BUCKET and step in OF_A_DIRECTORY)]
     deaths = [death(key, seq, step) for seq, step in enumerate(steps, start=1)]
     return {"steps": deaths, "counted": forked(counted).said}
@@ -218,20 +218,20 @@ def die() -> object:
 def death(key: str, seq: int, step: Step) -> object:
     """Send a segment in a process that dies at a step; return what was there from then on."""
     killed = forked(lambda: send(key, seq, dying_at=step))
+    found = forked(lambda: [state(key, seq), unfinished()]).said
+    later = forked(lambda: [swept(seq), state(key, seq)]).said
+    again = forked(lambda: [send(key, seq), state(key, seq)]).said
     return {
         "step": str(step),
         "signal": killed.signal,
-        "killed": forked(lambda: state(key, seq)).said,
-        "unfinished": forked(unfinished).said,
-        "taken": forked(lambda: swept(seq)).said,
-        "swept": forked(lambda: state(key, seq)).said,
-        "sent again": forked(lambda: send(key, seq)).said,
-        "in the end": forked(lambda: state(key, seq)).said,
+        **dict(zip(["killed", "unfinished"], found, strict=True)),
+        **dict(zip(["taken", "swept"], later, strict=True)),
+        **dict(zip(["sent again", "in the end"], again, strict=True)),
     }
 
 
 def race(number: int) -> object:
-    key = forked(prepared).said
+    key = forked(lambda: prepared(len(STEPS))).said
     heard = [one.said for one in at_once(number, lambda: send(key, 1))]
     return {
         "heard": heard,

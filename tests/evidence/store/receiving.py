@@ -45,11 +45,11 @@ def prepare() -> None:
     say({"attempt": prepared()})
 
 
-def prepared() -> str:
-    """Make the database, a plan and an attempt; return the attempt's key."""
+def prepared(runs: int = RUNS) -> str:
+    """Make the database, a plan of so many runs and an attempt; return the attempt's key."""
     call_command("migrate", verbosity=0)
     app.loader.import_default_modules()
-    plan = make_plan(scenarios=[("order-lookup", "orders")], epochs=RUNS)
+    plan = make_plan(scenarios=[("order-lookup", "orders")], epochs=runs)
     return make_attempt(plan).key
 
 
