@@ -4,7 +4,7 @@
 themselves; the others are defined here.
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
@@ -93,6 +93,14 @@ class RetainedState(Record):
         return self.model_copy(update={"digest": document_digest(content)})
 
 
+class ToldConclusion(NamedTuple):
+    """What somebody else concluded."""
+
+    word: str
+    title: str
+    engine_version: str
+
+
 class RetainedOrigin(Record):
     """`foreign.json`: where a plan came from that was not registered here, and who brought it.
 
@@ -114,6 +122,15 @@ class RetainedOrigin(Record):
     imported_by: str = Field(max_length=200)
     conclusion: dict[str, JsonValue] | None
     digest: str = ""
+
+    @property
+    def told(self) -> ToldConclusion | None:
+        """What was concluded where the plan came from, in words; the archive may tell anything."""
+        if self.conclusion is None:
+            return None
+        names = ("conclusion", "title", "engine_version")
+        words = (self.conclusion.get(name) for name in names)
+        return ToldConclusion(*(str(word)[:500] if word else "" for word in words))
 
     def with_digest(self) -> "RetainedOrigin":
         """Return the same with its own digest."""

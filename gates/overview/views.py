@@ -104,6 +104,7 @@ def plan(request: HttpRequest, digest: str) -> HttpResponse:
     against = _baselines(found, document, content)
     context |= {
         "document": document,
+        "origin": plan_queries.origin_of(found),
         "overdue": [row for row in context["lanes"] if row.is_overdue and not row.is_complete],
         "conclusion": conclusion,
         "content": content,
