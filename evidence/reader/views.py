@@ -13,11 +13,12 @@ from evalhub.web.errors import ForbiddenError, NotFoundError
 from evalhub.web.parameters import number_or, query_with, whole_number
 from evidence.reader import presentation
 from evidence.reader.queries import records, runs, transcripts
+from evidence.reader.queries.removed import Removed
 from evidence.store import queries as store
 from evidence.store.models import Item, Run, StorageOperation
 from evidence.store.operations import faults, secrets
 from lanes.plans import queries as plans
-from lanes.plans.models import Plan, PlanState
+from lanes.plans.models import Attempt, Plan, PlanState
 from lanes.projects.models import Role
 from lanes.projects.queries import members
 
@@ -75,8 +76,13 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
     found = _readable_run(request, run_id)
     document = plans.plan_document(found.plan)
     start = number_or(request, "from", 1)
-    page = transcripts.transcript_page(found, start=start, limit=TURNS_PER_PAGE)
-    failure, judged = records.failure(found), records.judge_lines(found)
+    removed = Removed()
+    page = removed.unless(
+        lambda: transcripts.transcript_page(found, start=start, limit=TURNS_PER_PAGE),
+        transcripts.NO_PAGE,
+    )
+    failure = removed.unless(lambda: records.failure(found), None)
+    judged = removed.unless(lambda: records.judge_lines(found), [])
     items = records.items(found)
     scores = runs.deciding_scores(
         [found], rubrics=document.rubrics, policy=plans.policy_document(found.plan.policy)
@@ -84,7 +90,8 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
     context = {
         "run": found,
         "scenario": next((s for s in document.scenarios if s.id == found.scenario), None),
-        "result": records.result(found),
+        "result": removed.unless(lambda: records.result(found), None),
+        "removed": removed.sentences,
         "failure": failure,
         "failure_cites": presentation.cites(failure.turns, page=page.turns) if failure else [],
         "page": page,
@@ -125,10 +132,11 @@ def turn(request: HttpRequest, run_id: int, number: int) -> HttpResponse:
 def item(request: HttpRequest, item_id: int) -> HttpResponse:
     """Show one piece of evidence as text, by page."""
     found = _readable_item(request, item_id)
-    text = presentation.text_page(
-        store.shown_bytes(found), start=number_or(request, "from", 1), limit=LINES_PER_PAGE
-    )
+    removed = Removed()
+    data = removed.unless(lambda: store.shown_bytes(found), b"")
+    text = presentation.text_page(data, start=number_or(request, "from", 1), limit=LINES_PER_PAGE)
     context = {
+        "removed": removed.sentences,
         "item": found,
         "text": text,
         "secrets": store.secrets_in_items([found]),
@@ -188,15 +196,15 @@ def lane(request: HttpRequest, digest: str, lane: str) -> HttpResponse:
         ),
     }
     if shown is not None:
+        removed = Removed()
+        logs = removed.unless(lambda: _log_views(shown), [])
         context |= {
-            "preflight": records.preflight(shown),
-            "environment": records.lane_environment(shown),
-            "redactions": records.redactions(shown),
+            "preflight": removed.unless(lambda: records.preflight(shown), None),
+            "environment": removed.unless(lambda: records.lane_environment(shown), None),
+            "redactions": removed.unless(lambda: records.redactions(shown), None),
+            "removed": removed.sentences,
             "secrets": store.secrets_in_attempt(shown),
-            "logs": [
-                presentation.log_view(log, store.shown_bytes(log.parts[-1]), tail=TAIL_LINES)
-                for log in records.lane_logs(shown)
-            ],
+            "logs": logs,
             "items": records.lane_items(shown),
             "refused": runs.refusals_of_attempt(shown, limit=REFUSALS_PER_LANE),
         }
@@ -263,6 +271,13 @@ def quarantine_unmasked(request: HttpRequest, refusal_id: int) -> HttpResponse:
         at=timezone.now(),
     )
     return attachment(data, name=name)
+
+
+def _log_views(attempt: Attempt) -> list[presentation.LogView]:
+    return [
+        presentation.log_view(log, store.shown_bytes(log.parts[-1]), tail=TAIL_LINES)
+        for log in records.lane_logs(attempt)
+    ]
 
 
 def _readable_plan(request: HttpRequest, digest: str) -> Plan:

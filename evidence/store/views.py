@@ -65,7 +65,7 @@ def pin(request: HttpRequest, digest: str) -> HttpResponse:
         pins.pin_plan(plan, reason=reason, actor=actor, at=timezone.now())
         messages.success(request, "The evidence of the plan is kept until it is unpinned.")
     else:
-        messages.error(request, f"Not pinned: {' '.join(form.errors.get('reason', []))}")
+        messages.error(request, "Not pinned: say why the plan is needed, in a few words.")
     return redirect("plan-purge", digest)
 
 

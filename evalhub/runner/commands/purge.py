@@ -3,9 +3,10 @@
 import argparse
 import time
 
-from evalhub.runner.client import JsonObject, Store
+from evalhub.runner.client import Store
 from evalhub.runner.connection import connected
 from evalhub.runner.console import say, say_json
+from evalhub.runner.documents import JsonObject
 from evalhub.runner.errors import Exit, InputError
 from evalhub.runner.options import wants_json
 

@@ -3,9 +3,9 @@
 import argparse
 
 from evalhub.protocol.canonical import canonical_bytes
-from evalhub.runner.client import JsonObject
 from evalhub.runner.connection import connected
 from evalhub.runner.console import say, say_json, table
+from evalhub.runner.documents import JsonObject
 from evalhub.runner.errors import Exit, InputError
 from evalhub.runner.options import add_command, wants_json
 

@@ -43,7 +43,7 @@ def trajectories(plan: Plan, known: KnownRuns) -> Iterator[Json]:
     for run in store.runs_of_plan(plan).filter(pk__lte=known.newest).iterator(_RUNS_AT_ONCE):
         try:
             yield _identity(run, context) | _content(run)
-        except store.EvidenceDamagedError as error:
+        except (store.EvidenceDamagedError, store.EvidenceRemovedError) as error:
             yield _identity(run, context) | {"unreadable": error.detail}
 
 

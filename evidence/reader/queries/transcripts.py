@@ -28,6 +28,10 @@ class TranscriptPage(NamedTuple):
     """The turn at which the page after begins; None at the end."""
 
 
+NO_PAGE = TranscriptPage(turns=[], total=0, previous=None, next=None)
+"""Of a transcript that was removed."""
+
+
 class _Line(NamedTuple):
     place: int
     data: bytes

@@ -9,7 +9,12 @@ from django.db import transaction
 from evalhub.protocol.paths import ItemKind
 from evalhub.protocol.redaction import secret_counts
 from evidence.store.models import NOT_LOOKED_AT, UNREADABLE, Item, Segment
-from evidence.store.queries import EvidenceDamagedError, item_bytes, secrets_in_items
+from evidence.store.queries import (
+    EvidenceDamagedError,
+    EvidenceRemovedError,
+    item_bytes,
+    secrets_in_items,
+)
 from lanes.plans.models import Attempt
 from lanes.projects.models import Project
 from lanes.projects.operations import audit
@@ -62,7 +67,7 @@ def look_at_items(*, at: datetime) -> int:
 def _look_at(item: Item, *, at: datetime) -> None:
     try:
         data = item_bytes(item)
-    except EvidenceDamagedError:
+    except (EvidenceDamagedError, EvidenceRemovedError):
         # Told where it is read and by check_store; it is still masked whenever it can be read.
         item.secrets = UNREADABLE
     else:

@@ -143,22 +143,29 @@ def _kept_result(result: Result) -> KeptResult:
 
 def tombstone_from_rows(stored: Stored, order: RemovalOrder) -> Tombstone:
     """Return as much of a tombstone as rows tell, of bytes that cannot be read any more."""
-    is_segment = isinstance(stored, Segment)
-    return Tombstone(
-        seq=objects.seq_of(stored.object_key),
-        sha256=stored.sha256,
-        size_bytes=stored.size_bytes,
-        class_=stored.segment_class if isinstance(stored, Segment) else None,
-        created_at=stored.created_at if isinstance(stored, Segment) else None,
-        removal=order,
-        is_whole=False,
-        items=list(_items_of_rows(stored)) if isinstance(stored, Segment) else [],
-        refused=[
-            KeptRefusal(path=row.path, sha256=row.sha256, size_bytes=row.size_bytes)
-            for row in (Refusal.objects.filter(segment=stored).order_by("pk") if is_segment else [])
-        ],
-        costs=[],
-        unknown_costs={},
+    told: dict[str, object] = {"class": None, "created_at": None, "items": [], "refused": []}
+    if isinstance(stored, Segment):
+        refused = Refusal.objects.filter(segment=stored).order_by("pk")
+        told = {
+            "class": stored.segment_class,
+            "created_at": stored.created_at,
+            "items": list(_items_of_rows(stored)),
+            "refused": [
+                KeptRefusal(path=row.path, sha256=row.sha256, size_bytes=row.size_bytes)
+                for row in refused
+            ],
+        }
+    return Tombstone.model_validate(
+        {
+            "seq": objects.seq_of(stored.object_key),
+            "sha256": stored.sha256,
+            "size_bytes": stored.size_bytes,
+            "removal": order,
+            "is_whole": False,
+            "costs": [],
+            "unknown_costs": {},
+            **told,
+        }
     )
 
 

@@ -102,8 +102,9 @@ def test_purged_plan_has_tombstones_for_bytes_and_keeps_its_scores() -> None:
             queries.refusal_bytes(refusal)
     assert findings() == []
     (entry,) = AuditEntry.objects.filter(action="evidence.purge")
-    assert (entry.actor, entry.before["segments"]) == ("user:maintainer", 4)
-    assert entry.after["reason"] == "A name was in it."
+    assert entry.actor == "user:maintainer"
+    assert (entry.before or {})["segments"] == 4
+    assert (entry.after or {})["reason"] == "A name was in it."
 
 
 def test_bytes_are_given_to_nobody_from_the_order_on() -> None:

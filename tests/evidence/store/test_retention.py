@@ -209,7 +209,9 @@ def test_change_is_written_down_with_before_and_after(settings: Settings) -> Non
     retention.set_retention(project, Days(None, None), actor=ACTOR, at=NOW)
 
     told = AuditEntry.objects.filter(action="retention.set").order_by("pk")
-    assert [(entry.before["bulk_days"], entry.after["bulk_days"]) for entry in told] == [
+    assert [
+        ((entry.before or {})["bulk_days"], (entry.after or {})["bulk_days"]) for entry in told
+    ] == [
         (400, 30),
         (30, None),
     ]
