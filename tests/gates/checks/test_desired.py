@@ -9,6 +9,7 @@ from gates.checks.models import Check
 from gates.checks.operations.desired import desire_check
 from lanes.plans.models import Plan
 from lanes.plans.operations import lifecycle
+from lanes.plans.operations.cancelling import cancel_plan
 from tests.gates.checks.factories import conclude, make_check, make_checked_project
 from tests.lanes.factories import HEAD_SHA, NOW, make_attempt, make_plan, make_project
 
@@ -174,12 +175,32 @@ def test_superseded_plan_gives_way_to_a_verified_one_that_covers_it() -> None:
 def test_cancelled_plan_is_not_counted_beside_another() -> None:
     project = make_checked_project()
     old = make_plan(project)
-    conclude(old, "failure")
-    Plan.objects.filter(pk=old.pk).update(cancelled_at=LATER)
+    make_attempt(old)
+    cancel_plan(old, reason="the pull request was closed", at=LATER)
     other = make_plan(project, at=LATER)
     conclude(other, "success")
 
     assert _refreshed(other).conclusion == "success"
+
+
+@pytest.mark.parametrize(
+    ("before", "shown"), [("failure", "failure"), ("success", "cancelled"), (None, "cancelled")]
+)
+def test_cancelling_a_plan_that_runs_again_gets_nobody_rid_of_a_failure(
+    before: str | None, shown: str
+) -> None:
+    project = make_checked_project()
+    plan = make_plan(project)
+    if before is not None:
+        conclusion = conclude(plan, before)
+        lifecycle.note_conclusion(plan, before, inputs_version=conclusion.inputs_version)
+    make_attempt(plan)
+    cancel_plan(plan, reason="the queue let it go", at=LATER)
+    assert _refreshed(plan).conclusion == shown
+
+    conclude(make_plan(project, at=LATER), "success")
+
+    assert _refreshed(plan).conclusion == ("failure" if before == "failure" else "success")
 
 
 def test_commit_of_superseded_plans_alone_still_shows_their_conclusion() -> None:

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.db.models import F
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -12,6 +13,8 @@ from gates.checks.models import Check
 from gates.decisions.models import Conclusion
 from lanes.plans.models import Plan
 from lanes.plans.operations import lifecycle
+from lanes.plans.operations.cancelling import cancel_plan
+from lanes.plans.queries import plans_to_conclude
 from tests.gates.checks.factories import make_checked_project
 from tests.lanes.factories import HEAD_SHA, make_attempt, make_plan, make_project
 from tests.programs.github import GitHubStandIn
@@ -48,6 +51,25 @@ def test_closed_plan_without_evidence_fails_at_github_at_once(standin: GitHubSta
     check = queries.check_of_plan(plan)
     assert check is not None
     assert check.is_delivered
+
+
+@pytest.mark.parametrize("is_message_lost", [False, True])
+def test_cancelled_plan_is_shown_as_such_at_github_and_comes_to_rest(
+    standin: GitHubStandIn, *, is_message_lost: bool
+) -> None:
+    plan = _plan()
+    make_attempt(plan, at=timezone.now())
+    if is_message_lost:
+        moved = F("inputs_version") + 1
+        Plan.objects.filter(pk=plan.pk).update(cancelled_at=timezone.now(), inputs_version=moved)
+        tasks.sweep_conclusions()
+    else:
+        cancel_plan(plan, reason="the queue let it go", at=timezone.now())
+
+    (run,) = standin.check_runs(plan.project.name, HEAD_SHA)
+    assert (run["status"], run["conclusion"]) == ("completed", "cancelled")
+    assert plans_to_conclude(at=timezone.now()) == []
+    assert not Conclusion.objects.exists()
 
 
 def test_concluding_twice_changes_nothing(standin: GitHubStandIn) -> None:
