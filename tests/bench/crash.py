@@ -87,7 +87,7 @@ def crash(
     """Kill so many times while the lanes send; return how often each victim was hit."""
     choices, killed = victims(house), dict.fromkeys(victims(house), 0)
     for number in range(1, kills + 1):
-        _wait_for_load(senders)
+        _wait_for_load(house, senders)
         time.sleep(chance.uniform(0, _LONGEST_PAUSE_SECONDS))
         ready = [name for name, victim in choices.items() if victim.is_ready()]
         if not ready:
@@ -100,7 +100,7 @@ def crash(
     return killed
 
 
-def _wait_for_load(senders: list[Sender]) -> None:
+def _wait_for_load(house: Installation, senders: list[Sender]) -> None:
     before = _receipts(senders)
 
     def is_loaded() -> bool:
@@ -109,7 +109,11 @@ def _wait_for_load(senders: list[Sender]) -> None:
         return _receipts(senders) >= before + _RECEIPTS_BETWEEN
 
     if not wait_for(is_loaded, _PATIENCE_SECONDS):
-        raise RuntimeError(f"No receipts came for {_PATIENCE_SECONDS} s.")
+        raise RuntimeError(
+            f"No receipts came for {_PATIENCE_SECONDS} s; lanes: {[one.trouble for one in senders]};"
+            f" web {'runs' if house.web.is_running else 'has ended'} and said:"
+            f" {house.web.said[-2000:]}"
+        )
 
 
 def _receipts(senders: list[Sender]) -> int:
@@ -147,7 +151,7 @@ def crashed(house: Installation, *, kills: int, seed: int, folder: Path) -> Outc
         house.recover()
         for program in (house.web, house.worker):
             program.wait_until_ready()
-        _wait_for_load(senders)
+        _wait_for_load(house, senders)
     finally:
         for sender in senders:
             sender.stop()

@@ -56,7 +56,8 @@ def measured(
             each = {key: told[(number + i) % len(told)] for i, key in enumerate(keys)}
             work.append(lane.cut_runs(each, at_once=1))
         # The pages show what is there from the first lane's first run on.
-        for segment in work[0][:2]:
+        first, work[0] = work[0][:2], work[0][2:]
+        for segment in first:
             crowd[0].send(segment)
         pages = _pages(house, plan)
         pool = stack.enter_context(ThreadPoolExecutor(lane_count + READERS))

@@ -44,6 +44,8 @@ class Sender:
 
     def __init__(self, house: House, folder: Path, *, number: int) -> None:
         self.kept: list[Kept] = []
+        self.trouble = ""
+        """Why the newest request that was not answered was not."""
         self._house, self._folder = house, folder
         self._is_over = threading.Event()
         self._failure: BaseException | None = None
@@ -93,9 +95,9 @@ class Sender:
                 raise _StoppedError
             try:
                 return request()
-            except StoreUnreachableError:
+            except StoreUnreachableError as error:
                 # It was killed, or is being started: what this is about.
-                continue
+                self.trouble = str(error)
 
 
 class _StoppedError(Exception):

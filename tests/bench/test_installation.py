@@ -31,7 +31,7 @@ def told() -> list[Told]:
     turn = {"role": "user", "kind": "message", "text": "Where is my order?"}
     transcript = "".join(json.dumps({"turn": n, **turn}) + "\n" for n in (1, 2)).encode()
     result = {"outcome": "passed", "scores": {"resolved": 1.0, "turns": 2}, "transcript_parts": 1}
-    return [Told(json.dumps(result).encode(), transcript, turns=2)] * 100
+    return [Told(json.dumps(result).encode(), transcript, turns=2)] * 4
 
 
 def test_intake_and_the_bare_work_store_the_same_runs(
@@ -46,13 +46,13 @@ def test_intake_and_the_bare_work_store_the_same_runs(
     bare.close()
     assert {name: len(times.intake) for name, times in timed.items()} == {
         "one segment per class": 1,
-        "200 segments": 1,
+        "one per class and two runs": 1,
     }
     with closing(sqlite3.connect(tmp_path / "bare" / "bare.sqlite3")) as database:
         counted = "SELECT count(*), count(DISTINCT segment), sum(lines) FROM item"
         stored = database.execute(counted).fetchone()
     # Each way twice, the first time unmeasured; a run has two items, and its transcript two lines.
-    assert stored == (2 * 2 * 400, 2 * (2 + 200), 2 * 2 * 400)
+    assert stored == (2 * 2 * 8 * 2, 2 * (2 + 8), 2 * 2 * 8 * 2)
 
 
 def test_a_crowd_sends_each_run_and_reads_pages(

@@ -10,9 +10,9 @@ from evidence.store.storage import StorageUnavailableError, object_store
 _RECEIPTS_AT_ONCE = 500
 
 
-def receipt_of(segment: Segment) -> Receipt:
-    """Return the receipt that a segment's row holds."""
-    return Receipt.model_validate(segment.receipt, strict=False)
+def receipt_of(document: object) -> Receipt:
+    """Return the receipt that a segment's row holds as a document."""
+    return Receipt.model_validate(document, strict=False)
 
 
 def store_receipt(segment: Segment) -> None:

@@ -90,14 +90,15 @@ def known_receipt(attempt: Attempt, seq: int, upload: Upload) -> Received | None
     Raises:
         SegmentConflictError: if other bytes were received under this seq.
     """
-    segment = Segment.objects.filter(attempt=attempt, seq=seq).first()
-    if segment is None:
-        return None
-    if segment.sha256 != upload.sha256:
-        raise SegmentConflictError(
-            f"Segment {seq} was received with {segment.sha256}; these bytes have {upload.sha256}."
-        )
-    return Received(receipts.receipt_of(segment), is_new=False)
+    for sha256, receipt in Segment.objects.filter(attempt=attempt, seq=seq).values_list(
+        "sha256", "receipt"
+    ):
+        if sha256 != upload.sha256:
+            raise SegmentConflictError(
+                f"Segment {seq} was received with {sha256}; these bytes have {upload.sha256}."
+            )
+        return Received(receipts.receipt_of(receipt), is_new=False)
+    return None
 
 
 def is_removed(attempt: Attempt, seq: int) -> bool:
@@ -127,14 +128,14 @@ def record_segment(  # noqa: PLR0913 - what arrives and what is made again go on
     with transaction.atomic(durable=True):
         # Rows of the budget are locked before attempts and plans, here as everywhere.
         _settle(attempt, content.money, at=at)
-        locked = _locked(attempt)
+        _lock(attempt)
         known = known_receipt(attempt, header.seq, upload)
         if known is not None:
             return known
         if before is None:
-            _expect_not_purged(locked)
+            _expect_not_purged(attempt)
         if before is None or before.receipt is None:
-            decided = rows.decided_items(locked, content)
+            decided = rows.decided_items(attempt, content)
             receipt = Receipt(
                 seq=header.seq,
                 sha256=upload.sha256,
@@ -144,7 +145,7 @@ def record_segment(  # noqa: PLR0913 - what arrives and what is made again go on
             )
         else:
             receipt = before.receipt
-            decided = rows.decided_before(locked, content, receipt)
+            decided = rows.decided_before(attempt, content, receipt)
         segment = Segment.objects.create(
             attempt=attempt,
             seq=header.seq,
@@ -186,11 +187,11 @@ def quarantine_segment(  # noqa: PLR0913 - as above
     """
     with transaction.atomic(durable=True):
         _settle(attempt, error.money, at=at)
-        locked = _locked(attempt)
+        _lock(attempt)
         if Refusal.objects.filter(attempt=attempt, object_key=object_key, path="").exists():
             return
         if before is None:
-            _expect_not_purged(locked)
+            _expect_not_purged(attempt)
         item = RefusedItem("", error.unfit, upload.sha256, upload.size_bytes)
         (refusal,) = rows.store_refusals(
             attempt,
@@ -217,14 +218,16 @@ def _tell_plan(
         lifecycle_operations.bump_inputs(attempt.lane.plan, at=at, late=late)
 
 
-def _expect_not_purged(locked: Attempt) -> None:
+def _expect_not_purged(attempt: Attempt) -> None:
     # A purge ends the attempts: what still runs need not be asked for.
-    if not locked.accepts_evidence and queries.is_purged(locked.lane.plan):
-        raise PlanPurgedError.of(locked.lane.plan)
+    if not attempt.accepts_evidence and queries.is_purged(attempt.lane.plan):
+        raise PlanPurgedError.of(attempt.lane.plan)
 
 
-def _locked(attempt: Attempt) -> Attempt:
-    return Attempt.objects.select_for_update(no_key=True).get(pk=attempt.pk)
+def _lock(attempt: Attempt) -> None:
+    """Lock an attempt's row, and bring the state up to date that it had when it was read."""
+    row = Attempt.objects.select_for_update(no_key=True).filter(pk=attempt.pk)
+    attempt.state = row.values_list("state", flat=True).get()
 
 
 def _settle(attempt: Attempt, money: Money, *, at: datetime) -> None:
