@@ -47,7 +47,7 @@ def exchange_identity(token: str, *, address: str, at: datetime) -> RunToken:
         raise
     try:
         return _issued(claims, at=at)
-    except (IdentityRefusedError, rates.TooManyRequestsError) as error:
+    except IdentityRefusedError as error:
         refusals.record_refusal(error, claims=claims, is_signed=True, address=address, at=at)
         raise
 

@@ -4,15 +4,18 @@ import base64
 import hashlib
 import hmac
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.conf import settings as django_settings
 from django.utils import timezone
 from pytest_django import Settings
 
+from evalhub.protocol.identity import ID_TOKEN_TYPE, TOKEN_EXCHANGE
 from lanes.projects.models import AuditEntry, Project, Scope, SpeakerRefusal, Token, UsedIdentity
 from lanes.projects.operations import publishers
 from tests.lanes import factories
@@ -31,6 +34,7 @@ __all__ = ["issuer", "project"]
 
 pytestmark = pytest.mark.django_db
 
+FORM = "application/x-www-form-urlencoded"
 CLAIM_SETS = Path(__file__).parents[4] / "shared" / "github" / "oidc_synthetic"
 needs_claim_sets = pytest.mark.skipif(
     not CLAIM_SETS.is_dir(), reason="needs the folder of GitHub's claim sets"
@@ -497,3 +501,82 @@ def test_run_token_opens_no_other_project(issuer: Issuer, project: Project) -> N
 
     assert_problem(answer, 403, "forbidden")
     assert SpeakerRefusal.objects.get().project == project
+
+
+# The form of the request
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"grant_type": "client_credentials"},
+        {"grant_type": ""},
+        {"subject_token": ""},
+        {"subject_token_type": "urn:ietf:params:oauth:token-type:saml2"},
+        {"subject_token_type": ""},
+    ],
+)
+def test_request_that_is_no_exchange_is_refused(
+    issuer: Issuer, project: Project, fields: dict[str, str]
+) -> None:
+    make_publisher(project)
+
+    problem = assert_problem(exchange(identity_of(issuer), **fields), 400, "invalid-exchange")
+
+    assert "subject_token_type=urn:ietf:params:oauth:token-type:jwt" in str(problem.fix)
+    assert UsedIdentity.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"subject_token=a&subject_token=b", FORM),
+        (b"grant_type=%FF", FORM),
+        (b"grant_type=\xc3\xa9", FORM),
+        (b"no form at all", FORM),
+        (b"", FORM),
+        (b"&".join(b"a%d=1" % number for number in range(30)), FORM),
+        (b"a=" + b"x" * 70_000, FORM),
+        (b'{"grant_type": "x"}', "application/json"),
+        (b"--x\r\n", "multipart/form-data; boundary=x"),
+    ],
+)
+def test_body_that_is_no_form_is_refused(body: bytes, content_type: str) -> None:
+    answer = send("POST", "/token", body, content_type=content_type)
+
+    assert_problem(answer, 400, "invalid-exchange")
+
+
+def test_form_may_name_its_charset(issuer: Issuer, project: Project) -> None:
+    make_publisher(project)
+    form = {
+        "grant_type": TOKEN_EXCHANGE,
+        "subject_token": identity_of(issuer),
+        "subject_token_type": ID_TOKEN_TYPE,
+        "audience": "ignored",
+    }
+
+    answer = send("POST", "/token", urlencode(form).encode(), content_type=f"{FORM}; charset=UTF-8")
+
+    assert answer.status == 200, answer.body
+
+
+def test_token_is_exchanged_by_post_alone() -> None:
+    assert send("GET", "/token").status == 405
+
+
+def test_log_holds_neither_identity_nor_token(
+    issuer: Issuer, project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_publisher(project)
+    caplog.set_level(logging.DEBUG)
+    identity = identity_of(issuer)
+
+    secret = exchange(identity).body["access_token"]
+    exchange(identity)
+    exchange(identity, grant_type="x")
+
+    told = caplog.text + json.dumps([str(record.__dict__) for record in caplog.records])
+    assert "/api/v1/token" in told
+    for part in (identity, identity.split(".")[1], identity.split(".")[2], secret):
+        assert part not in told
