@@ -12,7 +12,7 @@ from evalhub.protocol.faults import parse_document
 from evalhub.protocol.notices import Notice
 from evalhub.protocol.plan import Guard, StageReference
 from evalhub.protocol.policy import Policy
-from evalhub.protocol.records import JudgeLine, Result, Turn
+from evalhub.protocol.records import JudgeLine, Redactions, Result, Turn
 from evalhub.protocol.suite import LaneMap, Suite
 from tests.architecture.test_documentation import README
 
@@ -21,7 +21,15 @@ YAML_FILES: dict[str, type[BaseModel]] = {
     "policy.yaml": Policy,
     "lanes.yaml": LaneMap,
 }
-JSON_FILES: list[Any] = [list[StageReference], list[Guard], Result, Turn, JudgeLine, Notice]
+JSON_FILES: list[Any] = [
+    list[StageReference],
+    list[Guard],
+    Result,
+    Turn,
+    JudgeLine,
+    Redactions,
+    Notice,
+]
 
 
 def blocks(language: str) -> list[str]:

@@ -41,6 +41,7 @@ def test_an_item_with_a_secret_is_accepted_flagged_and_noted() -> None:
     assert queries.secrets_in_attempt(attempt) == queries.secrets_in_items([item])
     entry = AuditEntry.objects.get(action="evidence.secrets_found")
     assert entry.project == attempt.lane.plan.project
+    assert entry.after is not None
     assert entry.after["items"] == 1
     told = json.dumps([entry.subject, entry.after, item.secrets])
     assert AWS_KEY not in told
