@@ -2,16 +2,19 @@
 
 import io
 import json
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
 from evalhub.protocol.canonical import bytes_digest, canonical_bytes
-from evalhub.protocol.export import ArchiveStream, ExportManifest
+from evalhub.protocol.export import EXPLANATION, ArchiveStream, ExportManifest
 from evalhub.runner import cli
 from evalhub.runner.errors import Exit
 from evidence.store.models import Segment
@@ -19,6 +22,7 @@ from evidence.store.storage import object_store
 from lanes.plans.models import Plan
 from tests.evalhub.runner.test_client import http_answer, raw_server
 from tests.evidence.factories import make_run
+from tests.evidence.store.importing import forget_everything
 from tests.lanes.factories import NOW, make_attempt, make_plan, make_project, make_token
 
 DIGEST = "sha256:" + "ab" * 32
@@ -64,6 +68,75 @@ def test_trajectories_are_json_lines(plan: Plan, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.startswith("runs.jsonl: 1 runs, ")
     (run,) = [json.loads(line) for line in Path("runs.jsonl").read_text().splitlines()]
     assert len(run["transcript"]) == 3
+
+
+@pytest.mark.slow
+def test_lines_that_were_cut_off_between_two_runs_are_no_whole_export(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some proxies end an answer that was broken off as if it had been whole."""
+    monkeypatch.setenv("EVALHUB_TOKEN", "token")
+    answer = http_answer("200 OK", b'{"run": 1}\n').replace(b"\r\n", b"\r\nEvalhub-Runs: 2\r\n", 1)
+    with raw_server(answer) as url:
+        monkeypatch.setenv("EVALHUB_URL", url)
+        code = cli.main(["export", DIGEST, "-o", str(tmp_path / "runs"), "--trajectories"])
+
+    assert code == Exit.STORE_UNREACHABLE
+    assert "ended after 1 of 2 runs" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_archive_of_a_running_plan_says_so_and_is_imported_elsewhere(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["export", plan.digest, "-o", "plan.zip"]) == Exit.GOOD
+    assert "The plan was running by then" in capsys.readouterr().err
+    forget_everything()
+    monkeypatch.setenv("EVALHUB_TOKEN", make_token(make_project("team/reader")).secret)
+    command = ["import", "plan.zip", "--project", "team/reader"]
+
+    first = cli.main(command)
+    said = capsys.readouterr().out
+    second = cli.main([*command, "--json"])
+    answer = json.loads(capsys.readouterr().out)
+
+    assert (first, second) == (Exit.GOOD, Exit.GOOD)
+    assert f"of {plan.project.name} at http" in said
+    assert "is imported: 2 segments, 1 runs." in said
+    assert "was running: a later archive may tell more" in said
+    assert (answer["new"], answer["foreign"], answer["project"]) == (False, True, "team/reader")
+    Path("plan.zip").write_bytes(Path("plan.zip").read_bytes()[:-9])
+    assert cli.main(command) == Exit.WRONG_INPUT
+    assert "was cut short" in capsys.readouterr().err
+    assert cli.main(["import", "absent.zip", "--project", "team/reader"]) == Exit.WRONG_INPUT
+
+
+@pytest.mark.slow
+def test_archive_is_checked_by_programs_that_are_not_evalhubs(plan: Plan) -> None:
+    cli.main(["export", plan.digest, "-o", "plan.zip"])
+    with zipfile.ZipFile("plan.zip") as archive:
+        archive.extractall("unpacked")
+    recipe = dedent(EXPLANATION.partition("own library:\n\n")[2].partition("\n\n")[0])
+
+    checked = subprocess.run(
+        ["sha256sum", "--check", "--quiet", "SHA256SUMS"],
+        cwd="unpacked",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # What the README of the archive gives to a reader who has nothing but Python.
+    read = subprocess.run(
+        [sys.executable, "-I", "-c", recipe],
+        cwd="unpacked",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+    assert read.stdout == "order-lookup candidate 1 passed\n"
 
 
 @pytest.mark.slow

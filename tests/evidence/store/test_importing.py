@@ -37,7 +37,7 @@ from lanes.plans import queries as plans_queries
 from lanes.plans.models import Attempt, Plan, PolicyVersion
 from lanes.plans.operations import attempts, documents
 from lanes.plans.operations.registration import PlanForeignError
-from lanes.projects.models import AuditEntry, Notice, Project
+from lanes.projects.models import AuditEntry, Notice, Project, Role
 from lanes.projects.models import Scope as TokenScope
 from tests.evidence.factories import make_run
 from tests.evidence.store.dumps import drop_rows, dumped_tables
@@ -67,6 +67,7 @@ from tests.lanes.factories import (
     make_plan,
     make_project,
     make_token,
+    make_user,
     register,
 )
 
@@ -454,12 +455,17 @@ def test_second_archive_that_tells_otherwise_is_refused(rich: bytes) -> None:
     project = stranger()
     bring(project, rich)
     before = dumped_tables()
-    other = forged(rich, _edit("attempt.json", opened_at="2026-01-01T00:00:00Z"))
+    other = forged(rich, _open_a_moment_earlier)
 
     with pytest.raises(ImportContradictedError, match=r"attempt\.json has the digest"):
         bring(project, other)
 
     assert dumped_tables() == before
+
+
+def _open_a_moment_earlier(files: Files) -> None:
+    name = only(files, "attempt.json")
+    files[name] = files[name].replace(b"000007Z", b"000006Z")
 
 
 # Rows made again
@@ -587,3 +593,30 @@ def test_archive_beyond_the_limit_is_refused_unread(
 
     assert answer.status_code == 413
     assert "manage.py import_export" in answer.json()["fix"]
+
+
+# Pages
+
+
+def _give_a_hostile_title(files: Files) -> None:
+    told = json.loads(files["conclusion.json"])
+    files["conclusion.json"] = canonical_bytes({**told, "title": "<script>alert(1)</script>"})
+
+
+def test_pages_say_that_it_is_foreign_and_what_was_told_there(client: Client) -> None:
+    archive, told = judged_archive()
+    project = stranger()
+    plan = bring(project, forged(archive, _give_a_hostile_title)).plan
+    conclude_plan(plan, at=NOW)
+    client.force_login(make_user(project=project, role=Role.VIEWER))
+
+    page = client.get(reverse("plan", args=[plan.digest])).content.decode()
+    listing = client.get(reverse("plans")).content.decode()
+    run = client.get(reverse("run", args=[Run.objects.order_by("pk")[0].pk])).content.decode()
+
+    assert "A foreign plan" in page
+    assert f"project {plans_queries.plan_document(plan).project} at http" in page
+    assert f"{told['conclusion']}: &lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "as the archive tells it" in page
+    assert '<span class="tag">foreign</span>' in listing
+    assert '<span class="tag">foreign plan</span>' in run

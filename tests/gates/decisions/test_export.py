@@ -13,6 +13,7 @@ from django.urls import reverse
 from evalhub.protocol.canonical import bytes_digest, document_digest
 from evalhub.protocol.paths import run_folder
 from evidence.store.models import Segment, StorageFault
+from evidence.store.operations.objects import plan_folder
 from evidence.store.storage import object_store
 from gates.decisions import queries
 from lanes.plans.models import Attempt, Plan
@@ -108,7 +109,29 @@ def _told(data: bytes) -> tuple[str, int]:
 def test_archive_of_a_plan_that_nobody_ran_is_whole(client: Client) -> None:
     archive = archive_of(client, make_plan())
 
-    assert sorted(archive.namelist()) == ["README.txt", "manifest.json", "plan.json", "policy.json"]
+    names = ["README.txt", "SHA256SUMS", "manifest.json", "plan.json", "policy.json"]
+    assert sorted(archive.namelist()) == names
+    assert manifest_of(archive)["state"] == "registered"
+
+
+def test_archive_holds_no_object_with_a_name_that_evalhub_does_not_give(client: Client) -> None:
+    attempt = make_attempt(make_plan())
+    make_run(attempt)
+    folder = plan_folder(attempt.lane.plan)
+    for strange in (
+        "no-such-lane/att_0123456789ab/attempt.json",
+        "ordinary-1/att_=cmd|calc!A1/attempt.json",
+        "ordinary-1/att_\x1b[31m0123456789/seal.json",
+        "ordinary-1/att_0123456789ab/0-evil.zip",
+        "state.json",
+    ):
+        object_store().put(f"{folder}/{strange}", io.BytesIO(b"{}"))
+
+    archive = archive_of(client, attempt.lane.plan)
+
+    folders = {name.rpartition("/")[0] for name in archive.namelist()}
+    assert folders == {"", f"ordinary-1/{attempt.key}"}
+    assert "state.json" not in archive.namelist()
 
 
 def test_archive_says_what_the_store_has_lost_or_damaged(client: Client) -> None:
