@@ -106,9 +106,10 @@ def take_off(stored: Segment | Refusal) -> None:
         "removed_bytes": F("removed_bytes") + stored.size_bytes,
     }
     if was_counted:
+        # Not below nothing: a count that is off must not keep bytes from going.
         removed |= {
-            "segments": F("segments") - 1,
-            "size_bytes": F("size_bytes") - stored.size_bytes,
+            "segments": Greatest(F("segments") - 1, 0),
+            "size_bytes": Greatest(F("size_bytes") - stored.size_bytes, 0),
         }
     else:
         kind.objects.filter(pk=stored.pk).update(is_counted=True)
