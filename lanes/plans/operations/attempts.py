@@ -147,6 +147,10 @@ def record_heartbeat(attempt: Attempt, heartbeat: Heartbeat, *, at: datetime) ->
 
 def touch_attempt(attempt: Attempt, *, at: datetime) -> None:
     """Note that the lane was heard; a silent attempt is open again."""
+    usual = Attempt.objects.filter(pk=attempt.pk, last_heard_at__lte=at)
+    if usual.exclude(state=AttemptState.SILENT).update(last_heard_at=at):
+        # Each segment comes by here, and what follows costs several times as much.
+        return
     Attempt.objects.filter(pk=attempt.pk).update(**_heard(at))
     silent = Attempt.objects.filter(pk=attempt.pk, state=AttemptState.SILENT)
     if silent.update(state=AttemptState.OPEN):

@@ -40,7 +40,7 @@ class NothingToReopenError(DomainError):
     fix = "Run a lane again: its new attempt has the plan run again by itself."
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def bump_inputs(plan: Plan, *, at: datetime, late: bool = False) -> None:
     """Note that something changed which can alter the plan's conclusion.
 

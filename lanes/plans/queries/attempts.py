@@ -28,10 +28,10 @@ def attempt_with_key(key: str) -> Attempt:
         NotFoundError: if there is none.
     """
     attempts = Attempt.objects.select_related("lane__plan__project").defer("lane__plan__document")
-    attempt = attempts.filter(key=key).first()
-    if attempt is None:
-        raise NotFoundError(f"There is no attempt {key!r}.")
-    return attempt
+    try:
+        return attempts.get(key=key)
+    except Attempt.DoesNotExist:
+        raise NotFoundError(f"There is no attempt {key!r}.") from None
 
 
 def attempts_of(plan: Plan) -> list[Attempt]:
