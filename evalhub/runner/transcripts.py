@@ -224,5 +224,9 @@ def _with_bodies_apart(turn: Turn, line: bytes, bodies: dict[str, bytes]) -> byt
 
 
 def json_bytes(document: object) -> bytes:
-    """Return one line of JSON."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    """Return one line of JSON, in UTF-8 if that holds it: half of a pair of surrogates stays an escape."""
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return f"{text}\n".encode()
+    except UnicodeEncodeError:
+        return json.dumps(document, separators=(",", ":")).encode() + b"\n"

@@ -12,12 +12,14 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def eventually(condition: Callable[[], object], *, seconds: float = 30.0) -> bool:
+def eventually(
+    condition: Callable[[], object], *, seconds: float = 30.0, pause_seconds: float = 0.02
+) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if condition():
             return True
-        time.sleep(0.02)
+        time.sleep(pause_seconds)
     return bool(condition())
 
 

@@ -28,6 +28,17 @@ with (folder / "transcript.ndjson").open("w") as file:
 if what == "slow":
     (folder / "pid").write_text(str(os.getpid()))
     time.sleep(300)
+if what == "rewrite":
+    # Waits until the lane has sent what it wrote, and writes its last turn anew: an answer grows.
+    turns = [{"turn": 1, "role": "user", "kind": "message", "text": "begin"}]
+    for text in ("thinki", "answer"):
+        growing = [*turns, {"turn": 2, "role": "assistant", "kind": "message", "text": text}]
+        (folder / "transcript.ndjson").write_text("".join(json.dumps(t) + "\\n" for t in growing))
+        origins = folder.parents[3] / "origins.ndjson"
+        before = origins.read_text() if origins.exists() else ""
+        while not origins.exists() or "transcript" not in origins.read_text()[len(before):]:
+            time.sleep(0.05)
+    time.sleep(300)
 if what == "environment":
     (folder / "files").mkdir()
     (folder / "files" / "environment.json").write_text(json.dumps(dict(os.environ)))

@@ -91,6 +91,13 @@ class LoopbackStore(ThreadingHTTPServer):
             for _, data in sorted(self.segments.items())
         ]
 
+    def names(self) -> list[list[str]]:
+        """Return the items of each segment, in the order of `headers`."""
+        return [
+            zipfile.ZipFile(io.BytesIO(data)).namelist()[1:]
+            for _, data in sorted(self.segments.items())
+        ]
+
     # Endpoints
 
     def open_attempt(self) -> Answer:

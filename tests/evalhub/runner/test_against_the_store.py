@@ -1,15 +1,21 @@
 """The lane side against the real store: HTTP, database, objects, intake, gate."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pytest_django.fixtures import SettingsWrapper
 from pytest_django.live_server_helper import LiveServer
 
+from evalhub.protocol.canonical import document_digest
 from evalhub.runner import cli
 from evalhub.runner.errors import Exit
 from gates.checks import tasks as _  # noqa: F401 - registers what a seal asks for
 from lanes.projects.models import Project
+from tests.evalhub.runner.alive import eventually
 from tests.evalhub.runner.documents import make_policy, make_scenario, make_suite, written
 from tests.evalhub.runner.lanes import AGENT
 from tests.lanes.factories import make_project, make_token
@@ -110,6 +116,56 @@ def test_an_invalid_result_is_in_quarantine_and_missing(
 
 
 @pytest.mark.usefixtures("connected")
+def test_what_a_killed_lane_had_sent_of_a_run_is_read_before_anybody_pushes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: SettingsWrapper
+) -> None:
+    settings.FLUSH_SECONDS = 1
+    build(tmp_path, "rewrite")
+    command = [sys.executable, "-m", "evalhub.runner.cli", "lane", "run", "--plan", "plan.json"]
+    command += ["--lane", "ordinary-1", "--", sys.executable, "agent.py"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert eventually(lambda: "answer" in transcript(capsys), seconds=60, pause_seconds=1)
+        finally:
+            process.kill()
+            process.communicate()
+    shown = transcript(capsys)
+    (run,) = runs(capsys)
+    assert run["outcome"] is None
+    assert (
+        shown.index("thinki") < shown.index("a line was changed or removed") < shown.index("answer")
+    )
+
+    (spool,) = (tmp_path / ".evalhub/spool").iterdir()
+    assert cli.main(["push", str(spool)]) == Exit.GATE_FAILED
+
+    captured = capsys.readouterr()
+    # The run never ended, so it has no result; every part that was sent was taken.
+    assert "  runs/rewrite/candidate/1/result.json" in captured.err
+    assert "Refused" not in captured.err
+    assert transcript(capsys) == shown
+
+
+def runs(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """Return the runs of the only plan."""
+    told(capsys)
+    assert cli.main(["plans", "--json"]) == 0
+    (plan,) = json.loads(told(capsys))["plans"]
+    assert cli.main(["runs", plan["digest"], "--json"]) == 0
+    found: list[dict[str, Any]] = json.loads(told(capsys))["runs"]
+    return found
+
+
+def transcript(capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what the reader shows of the only run, nothing while there is none."""
+    found = runs(capsys)
+    if not found:
+        return ""
+    assert cli.main(["transcript", str(found[0]["id"])]) == 0
+    return told(capsys)
+
+
+@pytest.mark.usefixtures("connected")
 def test_a_superseded_spool_keeps_its_receipts_and_is_not_sealed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,6 +205,50 @@ def test_a_workflow_run_keeps_its_plan(tmp_path: Path, capsys: pytest.CaptureFix
 
     assert (first["reused"], again["reused"], forced["reused"]) == (False, True, False)
     assert again["digest"] == first["digest"] != forced["digest"]
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_cancelled_plan_is_final_and_a_new_one_takes_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build(tmp_path, "ok1")
+    flags = ["--project", "acme/support-agent", "--suite", "suite.json", "--policy", "policy.json"]
+    flags += ["--tier", "live", "--arm", "candidate=a:b", "--workflow-run-id", "17", "--json"]
+    told(capsys)
+    assert cli.main(["plan", "build", *flags, "--out", "plan.json"]) == Exit.GOOD
+    digest = json.loads(told(capsys))["digest"]
+    assert cli.main(["plan", "register", "plan.json"]) == Exit.GOOD
+
+    assert cli.main(["plan", "cancel", digest, "--reason", "closed by hand"]) == Exit.GOOD
+    assert "(closed by hand): its lanes are told to stop." in told(capsys)
+
+    for command in (["plan", "close", digest], ["plan", "register", "plan.json"]):
+        assert cli.main(command) == Exit.WRONG_INPUT
+        assert "was cancelled at" in capsys.readouterr().err
+    assert lane() == Exit.WRONG_INPUT
+    assert "was cancelled at" in capsys.readouterr().err
+    assert cli.main(["verdict", digest, "--wait", "60"]) == Exit.GATE_FAILED
+    assert "CANCELLED: Cancelled: closed by hand" in told(capsys)
+    guard = ["--guard", "agent_registered=a:a"]
+    assert cli.main(["plan", "build", *flags, *guard, "--out", "plan.json"]) == Exit.GOOD
+    assert json.loads(told(capsys))["reused"] is False
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_closed_plan_waits_for_its_lanes_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build(tmp_path, "ok1")
+    told(capsys)
+    digest = document_digest(json.loads(Path("plan.json").read_text()))
+    assert cli.main(["plan", "close", digest]) == Exit.GOOD
+
+    assert cli.main(["plan", "reopen", digest]) == Exit.GOOD
+
+    assert "waits for its lanes until" in told(capsys)
+    assert lane() == Exit.GOOD
+    assert cli.main(["plan", "reopen", digest]) == Exit.WRONG_INPUT
+    assert "Run a lane again" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("connected")

@@ -346,6 +346,25 @@ def test_whatever_is_done_to_the_file_no_turn_is_lost_and_numbers_rise(
     assert run.result()["transcript_parts"] == len(run.parts())
 
 
+def test_half_a_character_costs_no_turn(run: Going) -> None:
+    odd = {"half": "\ud83d"}
+    run.write(make_turn(1, extra=odd))
+    run.cut()
+    run.write(
+        make_turn(1, text="new", extra=odd), make_turn(2, text="x" * 70_000, extra=odd), mode="w"
+    )
+    run.cut()
+    run.pass_with()
+
+    assert [turn["turn"] for turn in run.turns()] == [1, 2, 3, 4]
+    assert [turn["extra"].get("half") for turn in run.turns()] == [
+        "\ud83d",
+        None,
+        "\ud83d",
+        "\ud83d",
+    ]
+
+
 # Judge calls
 
 
