@@ -52,14 +52,17 @@ def test_results_become_a_plan_and_its_evidence(store: LoopbackStore) -> None:
     }
     assert plan["lanes"][0]["expects"] == {"run": ["result", "transcript"], "lane": []}
     assert sorted(items) == [
-        f"runs/task-{task}/candidate/1/{name}"
-        for task in (0, 1)
-        for name in ("files/task%2Ejson", "result.json", "transcript.1.ndjson")
+        "lane/redactions.json",
+        *(
+            f"runs/task-{task}/candidate/1/{name}"
+            for task in (0, 1)
+            for name in ("files/task%2Ejson", "result.json", "transcript.1.ndjson")
+        ),
     ]
     result = json.loads(items["runs/task-1/candidate/1/result.json"])
     assert (result["outcome"], result["transcript_parts"]) == ("failed", 1)
     assert "started_at" not in result
-    assert [header["class"] for header in store.headers()] == ["record", "bulk"]
+    assert [header["class"] for header in store.headers()] == ["record", "bulk", "record"]
 
 
 def test_two_result_files_are_two_plans_of_one_suite() -> None:
@@ -170,4 +173,4 @@ def test_push_goes_on_after_the_store_was_away(store: LoopbackStore) -> None:
 
     assert cli.main(["push", ".evalhub/spool", "--wait", "5"]) == Exit.GOOD
 
-    assert len(store.items()) == 3
+    assert len(store.items()) == 4
