@@ -83,8 +83,8 @@ bench-intake: $(VENV)/dev.stamp ## measure how fast evidence is taken (ROUNDS=5,
 		$(if $(filter command line environment,$(origin DATA)),--data $(DATA)) $(if $(JSON),--json)
 
 .PHONY: crash
-crash: $(VENV)/dev.stamp ## kill web and worker N=200 times under load and look for what was lost (STORE=postgres, SEED=, JSON=1)
-	@$(BIN)/python -m tests.bench.crash --kills $(or $(N),200) --store $(or $(STORE),sqlite) \
+crash: $(VENV)/dev.stamp ## kill web and worker N=200 times under load, look for what was lost (STORE=postgres, SEED=, MINUTES=10, JSON=1)
+	@$(BIN)/python -m tests.bench.crash --kills $(or $(N),200) --store $(or $(STORE),sqlite) --minutes $(or $(MINUTES),10) \
 		$(if $(SEED),--seed $(SEED)) \
 		$(if $(filter command line environment,$(origin DATA)),--data $(DATA)) $(if $(JSON),--json)
 

@@ -36,8 +36,8 @@ _LONGEST_PAUSE_SECONDS = 0.6
 _RECEIPTS_BETWEEN = LANES
 """A kill comes under load: so many receipts were given since the one before."""
 _PATIENCE_SECONDS = 90
-_QUICK = {"EVALHUB_SWEEP_SECONDS": "1"}
-"""The worker has something to do at each moment, too."""
+QUICK = {"EVALHUB_SWEEP_SECONDS": "3"}
+"""The worker has something to do most of the time, too."""
 
 
 class Victim(NamedTuple):
@@ -82,11 +82,14 @@ def _replace(*programs: Server) -> None:
 
 
 def crash(
-    house: Installation, senders: list[Sender], *, kills: int, chance: random.Random
+    house: Installation, senders: list[Sender], *, kills: int, minutes: float, chance: random.Random
 ) -> dict[str, int]:
-    """Kill so many times while the lanes send; return how often each victim was hit."""
+    """Kill so many times, or so long, while the lanes send; return how often each victim was hit."""
     choices, killed = victims(house), dict.fromkeys(victims(house), 0)
+    until = time.monotonic() + 60 * minutes
     for number in range(1, kills + 1):
+        if time.monotonic() > until:
+            break
         _wait_for_load(house, senders)
         time.sleep(chance.uniform(0, _LONGEST_PAUSE_SECONDS))
         ready = [name for name, victim in choices.items() if victim.is_ready()]
@@ -140,14 +143,17 @@ class Outcome(NamedTuple):
         }
 
 
-def crashed(house: Installation, *, kills: int, seed: int, folder: Path) -> Outcome:
+def crashed(
+    house: Installation, *, kills: int, seed: int, folder: Path, minutes: float = 10
+) -> Outcome:
     """Send, kill, stop sending, and look for every receipt."""
     began = time.monotonic()
     senders = [Sender(house, folder, number=number) for number in range(1, LANES + 1)]
     for sender in senders:
         sender.start()
     try:
-        killed = crash(house, senders, kills=kills, chance=random.Random(seed))  # noqa: S311
+        chance = random.Random(seed)  # noqa: S311 - no secret
+        killed = crash(house, senders, kills=kills, minutes=minutes, chance=chance)
         house.recover()
         for program in (house.web, house.worker):
             program.wait_until_ready()
@@ -161,9 +167,10 @@ def crashed(house: Installation, *, kills: int, seed: int, folder: Path) -> Outc
     return Outcome(killed, kept, check(house, kept), time.monotonic() - began)
 
 
-def _print(outcome: Outcome, *, seed: int, store: str) -> None:
-    checked = outcome.checked
-    print(f"{store}, seed {seed}: {sum(outcome.killed.values())} kills in {outcome.seconds:.0f} s")
+def _print(outcome: Outcome, *, seed: int, options: argparse.Namespace) -> None:
+    checked, kills = outcome.checked, sum(outcome.killed.values())
+    short = "" if kills == options.kills else f" (not {options.kills}: the time was up)"
+    print(f"{options.store}, seed {seed}: {kills} kills{short} in {outcome.seconds:.0f} s")
     for name, count in outcome.killed.items():
         print(f"  {name}: {count}")
     print(f"{checked.receipts} receipts of {checked.runs} runs, {checked.size_bytes:,} bytes")
@@ -176,6 +183,7 @@ def main() -> int:
     """Kill, check, and say what was lost."""
     parser = argparse.ArgumentParser(prog="make crash", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=10, help="after which it kills no more")
     parser.add_argument("--seed", type=int, help="of the moments and the victims")
     parser.add_argument(
         "--store",
@@ -193,17 +201,21 @@ def main() -> int:
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="evalhub-crash-", dir=options.data))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        house = Installation(
-            folder / "house", postgres=is_postgres, s3=is_postgres, settings=_QUICK
-        )
+        house = Installation(folder / "house", postgres=is_postgres, s3=is_postgres, settings=QUICK)
         stack.enter_context(house.standing())
         (folder / "spool").mkdir()
         print(f"{options.store}, seed {seed}", file=sys.stderr)
-        outcome = crashed(house, kills=options.kills, seed=seed, folder=folder / "spool")
+        outcome = crashed(
+            house,
+            kills=options.kills,
+            seed=seed,
+            folder=folder / "spool",
+            minutes=options.minutes,
+        )
     if options.json:
         print(json.dumps({"seed": seed, "store": options.store, **outcome.document()}, indent=1))
     else:
-        _print(outcome, seed=seed, store=options.store)
+        _print(outcome, seed=seed, options=options)
     return 1 if outcome.checked.losses else 0
 
 

@@ -14,7 +14,7 @@ import httpx
 from evalhub.runner.errors import StoreUnreachableError
 from tests.bench import lanes
 from tests.bench.installation import Installation
-from tests.bench.lanes import Lane, Segment, Told
+from tests.bench.lanes import Lane, Segment, Shape, Told
 
 EPOCHS = 5
 READERS = 3
@@ -42,8 +42,8 @@ def measured(
 ) -> dict[str, Any]:
     """Send so many runs over so many lanes, a record and a bulk segment for each run."""
     scenarios = max(runs // lane_count // EPOCHS, 1)
-    shape = {"scenarios": scenarios, "epochs": EPOCHS}
-    plan = lanes.register(house, **shape, lanes=lane_count, fields=lanes.UNJUDGED)
+    shape = Shape(scenarios, EPOCHS)
+    plan = lanes.register(house, shape, lanes=lane_count, fields=lanes.UNJUDGED)
     seen, is_over = Seen(), threading.Event()
     with ExitStack() as stack:
         crowd = [
@@ -52,7 +52,7 @@ def measured(
         ]
         work = []
         for number, lane in enumerate(crowd, start=1):
-            keys = lanes.run_keys(lane=number, **shape)
+            keys = lanes.run_keys(shape, lane=number)
             each = {key: told[(number + i) % len(told)] for i, key in enumerate(keys)}
             work.append(lane.cut_runs(each, at_once=1))
         # The pages show what is there from the first lane's first run on.
@@ -77,12 +77,10 @@ def measured(
     return _summed_up(seen, seconds, shape=shape, lane_count=lane_count)
 
 
-def _summed_up(
-    seen: Seen, seconds: float, *, shape: dict[str, int], lane_count: int
-) -> dict[str, Any]:
+def _summed_up(seen: Seen, seconds: float, *, shape: Shape, lane_count: int) -> dict[str, Any]:
     return {
         "lanes": lane_count,
-        "runs": lane_count * shape["scenarios"] * shape["epochs"],
+        "runs": lane_count * shape.scenarios * shape.epochs,
         "readers": READERS,
         "seconds": seconds,
         "milliseconds": {kind: _percentiles(found) for kind, found in seen.seconds.items()},

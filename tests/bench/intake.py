@@ -25,10 +25,11 @@ if __name__ == "__main__":
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.bench.settings"
     django.setup()
 
+from evalhub.protocol.plan import RunKey
 from tests.bench import crowd, lanes, memory
 from tests.bench.bare import BareStore
 from tests.bench.installation import Installation
-from tests.bench.lanes import Lane, Told
+from tests.bench.lanes import Lane, Segment, Shape, Told
 
 EPOCHS = 4
 """Of each task: two trials, each sent twice."""
@@ -76,17 +77,17 @@ def _round(
     way: Way,
     bare_first: bool,
 ) -> tuple[float, float]:
-    shape = {"scenarios": len(told) // 2, "epochs": EPOCHS}
-    plan = lanes.register(house, **shape, fields=lanes.UNJUDGED)
-    keys = lanes.run_keys(lane=1, **shape)
+    shape = Shape(len(told) // 2, EPOCHS)
+    plan = lanes.register(house, shape, fields=lanes.UNJUDGED)
+    keys = lanes.run_keys(shape)
     # Each task's two runs, one after the other, twice.
     runs = {key: told[i // EPOCHS * 2 + i % 2] for i, key in enumerate(keys)}
     with Lane(house, plan, folder=folder) as lane:
         segments = lane.cut_runs(runs, at_once=way.runs_at_once)
         found: dict[str, float] = {}
-        doings: list[tuple[str, Callable[[], object]]] = [
-            ("intake", lambda: [_sent(lane, segment) for segment in segments]),
-            ("bare", lambda: [bare.take(one.path.read_bytes()) for one in segments]),
+        doings: list[tuple[str, Callable[[], None]]] = [
+            ("intake", lambda: _send(lane, segments)),
+            ("bare", lambda: _take(bare, segments)),
         ]
         for name, doing in reversed(doings) if bare_first else doings:
             began = time.perf_counter()
@@ -98,16 +99,22 @@ def _round(
     return found["intake"], found["bare"]
 
 
-def _sent(lane: Lane, segment: lanes.Segment) -> None:
-    receipt = lane.send(segment)
-    assert not receipt.refused, receipt.refused
+def _send(lane: Lane, segments: list[Segment]) -> None:
+    for segment in segments:
+        receipt = lane.send(segment)
+        assert not receipt.refused, receipt.refused
 
 
-def _assert_readable(lane: Lane, *, expected: dict[lanes.RunKey, Told]) -> None:
+def _take(bare: BareStore, segments: list[Segment]) -> None:
+    for segment in segments:
+        bare.take(segment.path.read_bytes())
+
+
+def _assert_readable(lane: Lane, *, expected: dict[RunKey, Told]) -> None:
     """Read the runs back by the API, the longest transcript too."""
     with lanes.reader(lane.house) as store:
         found = {
-            lanes.RunKey(run["scenario"], run["arm"], run["epoch"]): run
+            RunKey(run["scenario"], run["arm"], run["epoch"]): run
             for run in store.runs({"plan": lane.plan, "limit": 500})["runs"]
         }
         assert found.keys() == expected.keys()

@@ -56,6 +56,13 @@ class Told(NamedTuple):
     turns: int
 
 
+class Shape(NamedTuple):
+    """How many runs each lane of a plan has."""
+
+    scenarios: int
+    epochs: int
+
+
 class Segment(NamedTuple):
     """A segment as it lies in a spool."""
 
@@ -85,28 +92,27 @@ def take_policy(house: House, policy: Json) -> None:
 
 def register(
     house: House,
+    shape: Shape,
     *,
-    scenarios: int,
-    epochs: int,
     lanes: int = 1,
     expects: Sequence[str] = ("result", "transcript"),
     fields: Mapping[str, object] | None = None,
 ) -> str:
-    """Register a plan of one arm and return its digest; each lane has as many scenarios.
+    """Register a plan of one arm and return its digest; each lane has runs of this shape.
 
     `fields` are those of the plan's document.
     """
     named = [
         (scenario_id(lane, number), f"category-{lane:03}")
         for lane in range(1, lanes + 1)
-        for number in range(1, scenarios + 1)
+        for number in range(1, shape.scenarios + 1)
     ]
     suite = suite_document(scenarios=named)
     document = plan_document(
         Project(name=PROJECT, repository_id=REPOSITORY_ID),
         policy_digest=house.policy_digest,
         at=clock.now(),
-        epochs=epochs,
+        epochs=shape.epochs,
         scenarios=named,
         # Another commit each: none has the others superseded.
         source={"head_sha": f"{next(_numbers):040x}", "pull_request": None, "event": "push"},
@@ -129,12 +135,12 @@ def scenario_id(lane: int, number: int) -> str:
     return f"task-{lane}-{number}"
 
 
-def run_keys(*, lane: int, scenarios: int, epochs: int) -> list[RunKey]:
+def run_keys(shape: Shape, *, lane: int = 1) -> list[RunKey]:
     """Return the run keys of the `lane`-th lane of such a plan."""
     return [
         RunKey(scenario_id(lane, number), "candidate", epoch)
-        for number in range(1, scenarios + 1)
-        for epoch in range(1, epochs + 1)
+        for number in range(1, shape.scenarios + 1)
+        for epoch in range(1, shape.epochs + 1)
     ]
 
 

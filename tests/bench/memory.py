@@ -16,7 +16,7 @@ from evalhub.protocol.plan import RunKey
 from evalhub.protocol.segments import HEADER_PATH, SegmentHeader
 from tests.bench import lanes
 from tests.bench.installation import Installation
-from tests.bench.lanes import Lane
+from tests.bench.lanes import Lane, Shape
 from tests.programs.processes import descendants
 
 GOAL_BYTES = 300 * 10**6
@@ -31,12 +31,13 @@ def measured(house: Installation, *, folder: Path, gigabytes: float) -> dict[str
     count = max(round(gigabytes * 10**9 / _SEGMENT_BYTES), 1)
     # What came before is not its doing.
     house.web.restart()
-    plan = lanes.register(house, scenarios=count, epochs=1, fields=lanes.UNJUDGED)
+    shape = Shape(scenarios=count, epochs=1)
+    plan = lanes.register(house, shape, fields=lanes.UNJUDGED)
     at_rest = _peak_bytes(house)
     sent = 0
     began = time.perf_counter()
     with Lane(house, plan, folder=folder) as lane:
-        for key in lanes.run_keys(lane=1, scenarios=count, epochs=1):
+        for key in lanes.run_keys(shape):
             segment = lane.cut("bulk", _members(key), write=_write)
             receipt = lane.send(segment)
             assert not receipt.refused, receipt.refused

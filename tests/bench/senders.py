@@ -13,7 +13,7 @@ from evalhub.protocol.plan import RunKey
 from evalhub.protocol.segments import Receipt
 from evalhub.runner.errors import StoreUnreachableError
 from tests.bench import lanes
-from tests.bench.lanes import Lane, Segment
+from tests.bench.lanes import Lane, Segment, Shape
 from tests.faults.house import House
 from tests.lanes.factories import CHECK_FINGERPRINT
 
@@ -73,11 +73,11 @@ class Sender:
             self._failure = error
 
     def _send_plan(self) -> None:
-        shape = {"scenarios": _SCENARIOS, "epochs": 1}
+        shape = Shape(scenarios=_SCENARIOS, epochs=1)
         expects = ("result", "transcript", "judge")
-        plan = self._patiently(lambda: lanes.register(self._house, **shape, expects=expects))
+        plan = self._patiently(lambda: lanes.register(self._house, shape, expects=expects))
         with self._patiently(lambda: Lane(self._house, plan, folder=self._folder)) as lane:
-            for key in lanes.run_keys(lane=1, **shape):
+            for key in lanes.run_keys(shape):
                 text = secrets.token_hex(_TEXT_BYTES // 2)
                 self._send(lane, lane.cut("record", _records(key)), key, text=None)
                 self._send(lane, lane.cut("bulk", [_transcript(key, text)]), key, text=text)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     folder = tmp_path_factory.mktemp("house")
-    with Installation(folder, settings={"EVALHUB_SWEEP_SECONDS": "1"}).standing() as house:
+    with Installation(folder, settings=crash.QUICK).standing() as house:
         yield house
 
 

@@ -286,8 +286,8 @@ def _known_runs(attempt: Attempt, keys: Sequence[RunKey]) -> dict[RunKey, int]:
     known: dict[RunKey, int] = {}
     for some in _batches(sorted({key.scenario for key in keys})):
         runs = Run.objects.filter(attempt=attempt, scenario__in=some)
-        for run_id, *names in runs.values_list("pk", "scenario", "arm", "epoch"):
-            key = RunKey(*names)
+        for run_id, scenario, arm, epoch in runs.values_list("pk", "scenario", "arm", "epoch"):
+            key = RunKey(scenario, arm, epoch)
             if key in wanted:
                 known[key] = run_id
     return known
