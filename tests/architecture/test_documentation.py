@@ -72,7 +72,7 @@ def test_secrets_that_a_file_may_hold_are_all_named() -> None:
     in_files = {
         _name(call)
         for call in _settings_read()
-        if dotted(call.func) in {"env_secret", "env_database", "env_mail_server"}
+        if dotted(call.func) in {"env_secret", "env_database", "env_mail_server", "env_broker"}
     }
 
     named = set(re.findall(r"`([A-Z_0-9]+)`", sentence)) - {"NAME_FILE"}
