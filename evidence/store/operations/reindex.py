@@ -53,7 +53,7 @@ NOT_DERIVED = (
     "- pools and expected schedules: a backup; else `evalhub pool put`, `evalhub schedule put`, and"
     " this command again for what lanes were given",
     "- baselines: a backup; else `evalhub baseline adopt`",
-    "- for how long evidence is kept, and pins: a backup; else `evalhub storage keep` and `evalhub pin`"
+    "- for how long evidence is kept, and pins: a backup; else `evalhub storage keep` and `evalhub pin set`"
     " before `manage.py up`, or what is old goes",
     "- conclusions, decision records, match rates: a backup; else `evalhub plan close DIGEST` has a"
     " plan concluded anew from its evidence. The checks at GitHub stay as they are",
