@@ -44,9 +44,8 @@ def cancel_plan(request: HttpRequest, digest: str) -> HttpResponse:
     plan = _plan_for(request, digest)
     form = CancelForm(request.POST)
     if not form.is_valid():
-        messages.error(
-            request, f"The plan was not cancelled: {' '.join(form.errors.get('reason', []))}"
-        )
+        why = " ".join(str(error) for error in form.errors["reason"])
+        messages.error(request, f"The plan was not cancelled: {why}")
         return redirect("plan", digest)
     cancelling.cancel_plan(
         plan,

@@ -10,7 +10,6 @@ import pytest
 from pytest_django.fixtures import SettingsWrapper
 from pytest_django.live_server_helper import LiveServer
 
-from evalhub.protocol.canonical import document_digest
 from evalhub.runner import cli
 from evalhub.runner.errors import Exit
 from gates.checks import tasks as _  # noqa: F401 - registers what a seal asks for
@@ -205,50 +204,6 @@ def test_a_workflow_run_keeps_its_plan(tmp_path: Path, capsys: pytest.CaptureFix
 
     assert (first["reused"], again["reused"], forced["reused"]) == (False, True, False)
     assert again["digest"] == first["digest"] != forced["digest"]
-
-
-@pytest.mark.usefixtures("connected")
-def test_a_cancelled_plan_is_final_and_a_new_one_takes_its_place(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    build(tmp_path, "ok1")
-    flags = ["--project", "acme/support-agent", "--suite", "suite.json", "--policy", "policy.json"]
-    flags += ["--tier", "live", "--arm", "candidate=a:b", "--workflow-run-id", "17", "--json"]
-    told(capsys)
-    assert cli.main(["plan", "build", *flags, "--out", "plan.json"]) == Exit.GOOD
-    digest = json.loads(told(capsys))["digest"]
-    assert cli.main(["plan", "register", "plan.json"]) == Exit.GOOD
-
-    assert cli.main(["plan", "cancel", digest, "--reason", "closed by hand"]) == Exit.GOOD
-    assert "(closed by hand): its lanes are told to stop." in told(capsys)
-
-    for command in (["plan", "close", digest], ["plan", "register", "plan.json"]):
-        assert cli.main(command) == Exit.WRONG_INPUT
-        assert "was cancelled at" in capsys.readouterr().err
-    assert lane() == Exit.WRONG_INPUT
-    assert "was cancelled at" in capsys.readouterr().err
-    assert cli.main(["verdict", digest, "--wait", "60"]) == Exit.GATE_FAILED
-    assert "CANCELLED: Cancelled: closed by hand" in told(capsys)
-    guard = ["--guard", "agent_registered=a:a"]
-    assert cli.main(["plan", "build", *flags, *guard, "--out", "plan.json"]) == Exit.GOOD
-    assert json.loads(told(capsys))["reused"] is False
-
-
-@pytest.mark.usefixtures("connected")
-def test_a_closed_plan_waits_for_its_lanes_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    build(tmp_path, "ok1")
-    told(capsys)
-    digest = document_digest(json.loads(Path("plan.json").read_text()))
-    assert cli.main(["plan", "close", digest]) == Exit.GOOD
-
-    assert cli.main(["plan", "reopen", digest]) == Exit.GOOD
-
-    assert "waits for its lanes until" in told(capsys)
-    assert lane() == Exit.GOOD
-    assert cli.main(["plan", "reopen", digest]) == Exit.WRONG_INPUT
-    assert "Run a lane again" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("connected")
