@@ -6,7 +6,7 @@ a file that was rewritten is told from one that has grown, by this process and b
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import BinaryIO, NamedTuple, Protocol
 
@@ -16,15 +16,27 @@ from evalhub.runner.documents import JsonObject
 from evalhub.runner.members import Member
 
 PART_BYTES = 1_000_000
-LONGEST_LINE_BYTES = 16 * 2**20
-LARGEST_BYTES = 256 * 2**20
-# Turns have no higher numbers; without it, a file of nothing but line ends would wear the lane out.
-MOST_LINES = 1_000_000
 _SKIPPED_BYTES = 2**20
 _HALF = 8
 _MARK_BYTES = 2 * _HALF
 # Of a line of which only the part is known; it is like every line.
 _UNKNOWN = bytes(_MARK_BYTES)
+
+
+class Bounds(NamedTuple):
+    """How much of a file is looked at: an agent that writes more wants to wear the lane out."""
+
+    file_bytes: int
+    lines: int
+    line_bytes: int = 16 * 2**20
+    at_once_bytes: int = 256 * 2**20
+    """What is taken at one time, at least: the rest is for the next."""
+
+
+WHOLE = Bounds(256 * 2**20, 1_000_000)
+"""Of a run that is over. Turns have no higher numbers."""
+LIVE = Bounds(64 * 2**20, 100_000)
+"""Of a run that goes on, which is looked at again and again; what lies behind waits for its end."""
 
 
 class Taken(NamedTuple):
@@ -48,13 +60,14 @@ class Taken(NamedTuple):
     def lines(self) -> int:
         return len(self.marks) // _MARK_BYTES
 
-    def knows(self, mark: bytes) -> bool:
-        """Say whether this very line was taken before, wherever it stood."""
-        return mark in _split(self.ever)
+    def marks_ever(self) -> set[bytes]:
+        """Return the marks of all lines that were ever taken, wherever they stood."""
+        return _split(self.ever)
 
-    def tells_of(self, mark: bytes) -> bool:
-        """Say whether a line about the same thing was taken before."""
-        return mark[:_HALF] in {known[:_HALF] for known in _split(self.ever)}
+
+def subjects(marks: Iterable[bytes]) -> set[bytes]:
+    """Return what lines are about, as their marks have it."""
+    return {mark[:_HALF] for mark in marks}
 
 
 class Parts(Protocol):
@@ -127,14 +140,19 @@ class Reading(NamedTuple):
 
 
 def read_on(
-    file: BinaryIO, taken: Taken, *, is_over: bool, leave_out: Callable[[str], None]
+    file: BinaryIO,
+    taken: Taken,
+    *,
+    is_over: bool,
+    bounds: Bounds,
+    leave_out: Callable[[str], None],
 ) -> Reading:
     """Compare a file with what was taken of it, and go on behind that.
 
     While its run goes on, a last line without end is left for later, and a file that is only shorter
     may be about to be written again: nothing counts as lost then.
     """
-    lines = _lines(file, is_over=is_over, leave_out=leave_out)
+    lines = _lines(file, is_over=is_over, bounds=bounds, leave_out=leave_out)
     kept = 0
     for line in lines:
         if kept < taken.lines and _is_marked(taken.marks, kept, line.data):
@@ -162,19 +180,21 @@ def _split(marks: bytes) -> set[bytes]:
     return {marks[i : i + _MARK_BYTES] for i in range(0, len(marks), _MARK_BYTES)}
 
 
-def _lines(file: BinaryIO, *, is_over: bool, leave_out: Callable[[str], None]) -> Iterator[Line]:
+def _lines(
+    file: BinaryIO, *, is_over: bool, bounds: Bounds, leave_out: Callable[[str], None]
+) -> Iterator[Line]:
     number = read = 0
-    while line := file.readline(LONGEST_LINE_BYTES + 1):
+    while line := file.readline(bounds.line_bytes + 1):
         number += 1
         read += len(line)
         is_whole = line.endswith(b"\n")
-        if not is_whole and len(line) > LONGEST_LINE_BYTES:
+        if not is_whole and len(line) > bounds.line_bytes:
             if is_over:
-                leave_out(f"line {number} has more than {LONGEST_LINE_BYTES} bytes; it is left out")
-            read += _skipped(file, most=LARGEST_BYTES - read)
+                leave_out(f"line {number} has more than {bounds.line_bytes} bytes; it is left out")
+            read += _skipped(file, most=bounds.file_bytes - read)
         elif (is_whole or is_over) and line.strip():
             yield Line(number, line)
-        is_full = read >= LARGEST_BYTES or number >= MOST_LINES
+        is_full = read >= bounds.file_bytes or number >= bounds.lines
         if is_full and file.peek(1):  # type: ignore[attr-defined]
             if is_over:
                 leave_out(f"only its first {read} bytes are taken; the rest stays behind")

@@ -19,7 +19,7 @@ from evalhub.protocol.plan import RunKey
 from evalhub.protocol.records import Failure, Result
 from evalhub.protocol.scalars import Record, rfc3339
 from evalhub.runner.agent_files import agent_files, plain_file
-from evalhub.runner.growing import LARGEST_BYTES, Taken
+from evalhub.runner.growing import WHOLE, Bounds, Taken
 from evalhub.runner.members import Member
 from evalhub.runner.spool import RunEnded
 from evalhub.runner.transcripts import Ending, json_bytes, lane_turn, take_judge_lines, take_turns
@@ -68,7 +68,12 @@ class _Ending(NamedTuple):
 
 
 def harvest(
-    folder: Path, key: RunKey, *, ended: RunEnded | None, taken: TakenRun = NOTHING_TAKEN
+    folder: Path,
+    key: RunKey,
+    *,
+    ended: RunEnded | None,
+    taken: TakenRun = NOTHING_TAKEN,
+    bounds: Bounds = WHOLE,
 ) -> Harvest:
     """Return the evidence in a run's folder, behind what was `taken` of it while the run went on.
 
@@ -82,22 +87,22 @@ def harvest(
     end = Ending(is_torn=ending is not None or ended is None)
     if ending is not None:
         end = end._replace(closing_turn=lambda number: _closing_turn(ending, number, tail))
-    _add_turns(folder, key, found, taken.transcript, ending=end)
+    _add_turns(folder, key, found, taken.transcript, ending=end, bounds=bounds)
     _add_result(key, data, ending, ended, found.transcript_parts, found)
-    _add_judge_lines(folder, key, found, taken.judge, ending=end)
+    _add_judge_lines(folder, key, found, taken.judge, ending=end, bounds=bounds)
     _add_failure(folder, key, found)
     _add_files(folder, key, found)
     return found
 
 
-def growth(folder: Path, key: RunKey, *, taken: TakenRun, most_bytes: int) -> Harvest:
+def growth(folder: Path, key: RunKey, *, taken: TakenRun, bounds: Bounds) -> Harvest:
     """Return what is new in the transcript and the judge calls of a run that goes on: whole lines.
 
-    `is_more` says that `most_bytes` were not enough; what comes after is for the next time.
+    `is_more` says that this was enough for one time.
     """
     found = Harvest()
-    _add_turns(folder, key, found, taken.transcript, ending=None, most_bytes=most_bytes)
-    _add_judge_lines(folder, key, found, taken.judge, ending=None)
+    _add_turns(folder, key, found, taken.transcript, ending=None, bounds=bounds)
+    _add_judge_lines(folder, key, found, taken.judge, ending=None, bounds=bounds)
     return found
 
 
@@ -126,8 +131,8 @@ def harvest_or_loss(
             key,
             taken.transcript._replace(marks=b""),
             ending=closing,
+            bounds=WHOLE,
             tell=lost.complain,
-            most_bytes=LARGEST_BYTES,
         )
         lost.bulk += turns.members
         _add_result(key, None, ending, ended, turns.parts, lost)
@@ -233,11 +238,11 @@ def _add_turns(
     taken: Taken,
     *,
     ending: Ending | None,
-    most_bytes: int = LARGEST_BYTES,
+    bounds: Bounds,
 ) -> None:
     faults = _Faults(found, f"{key}: transcript.ndjson")
     with _opened(folder, "transcript.ndjson", found, is_over=ending is not None) as file:
-        turns = take_turns(file, key, taken, ending=ending, tell=faults.tell, most_bytes=most_bytes)
+        turns = take_turns(file, key, taken, ending=ending, bounds=bounds, tell=faults.tell)
     faults.count_the_rest()
     # What a turn refers to is there before the turn, whenever the lane ends.
     for digest, body in turns.bodies.items():
@@ -249,11 +254,19 @@ def _add_turns(
 
 
 def _add_judge_lines(
-    folder: Path, key: RunKey, found: Harvest, taken: Taken, *, ending: Ending | None
+    folder: Path,
+    key: RunKey,
+    found: Harvest,
+    taken: Taken,
+    *,
+    ending: Ending | None,
+    bounds: Bounds,
 ) -> None:
     faults = _Faults(found, f"{key}: judge.ndjson")
     with _opened(folder, "judge.ndjson", found, is_over=ending is not None) as file:
-        found.record += take_judge_lines(file, key, taken, ending=ending, tell=faults.tell)
+        found.record += take_judge_lines(
+            file, key, taken, ending=ending, bounds=bounds, tell=faults.tell
+        )
     faults.count_the_rest()
 
 

@@ -1,9 +1,10 @@
 """`evalhub lane run`: one attempt of a lane, from the open door to the seal."""
 
 import json
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -33,7 +34,7 @@ from evalhub.runner.members import Member
 from evalhub.runner.room import Room
 from evalhub.runner.session import AttemptSession
 from evalhub.runner.simulator.child import RunningSimulator, SimulatorError, start_simulator
-from evalhub.runner.spool import LaneState, Spool
+from evalhub.runner.spool import LaneState, Spool, SpoolError
 from evalhub.runner.stopping import Stop
 
 _TICK_SECONDS = 0.2
@@ -217,14 +218,11 @@ class _Attempt:
         execution = Execution(assignment, lane.run_keys, jobs=self._request.jobs)
         self._execution = execution
         execution.start()
-        flushed = time.monotonic()
-        while not execution.is_over():
-            execution.join(_TICK_SECONDS)
-            self._obey(execution)
-            self._show_progress()
-            if time.monotonic() - flushed >= self._flush_seconds:
-                self._flush_running(execution)
-                flushed = time.monotonic()
+        with self._flushing(execution):
+            while not execution.is_over():
+                execution.join(_TICK_SECONDS)
+                self._obey(execution)
+                self._show_progress()
         if execution.failure is not None:
             self._report(str(execution.failure))
             self.stop.say("the lane could not go on")
@@ -233,14 +231,33 @@ class _Attempt:
     def _flush_seconds(self) -> float:
         return max(self._opened.limits.flush_seconds, 1)
 
+    @contextmanager
+    def _flushing(self, execution: Execution) -> Iterator[None]:
+        """Cut at intervals what is new, in a thread: a slow disk must not keep a signal waiting."""
+        is_over = threading.Event()
+
+        def work() -> None:
+            while not is_over.wait(self._flush_seconds):
+                self._flush_running(execution)
+
+        thread = threading.Thread(target=work, name="flush", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
     def _flush_running(self, execution: Execution) -> None:
         """Cut what the log and the runs that go on have got since the last time."""
-        self._log.sync()
         try:
+            self._log.sync()
             self._room.try_once(lambda: self._flush_log(is_over=False))
             self._room.try_once(lambda: execution.flush(is_to_end=self._is_to_end))
         except RunnerError as error:
             execution.fail(error)
+        except OSError as error:
+            execution.fail(SpoolError(f"The spool cannot be used: {error}."))
 
     def _obey(self, execution: Execution) -> None:
         if self.stop.reason is None:

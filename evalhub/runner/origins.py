@@ -12,12 +12,14 @@ from pathlib import Path
 
 from evalhub.runner.documents import JsonObject
 
+ORIGINS = "origins.ndjson"
+
 
 class Origins:
     """The entries of one spool, by the path of the part."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "origins.ndjson"
+        self._path = folder / ORIGINS
         self._entries = self._read()
 
     def of(self, path: str) -> JsonObject | None:
@@ -56,3 +58,12 @@ def _entry(line: bytes) -> JsonObject | None:
         # Empty, or cut short by the end of the machine: its part was never made.
         return None
     return entry if isinstance(entry, dict) and "path" in entry else None
+
+
+def sync_folder(folder: Path) -> None:
+    """See to it that the names in a folder outlive the machine."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

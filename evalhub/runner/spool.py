@@ -34,7 +34,7 @@ from evalhub.protocol.zip_structure import ArchiveError
 from evalhub.runner.documents import JsonObject, write_whole
 from evalhub.runner.errors import DISK_FULL, DiskFullError, InputError, RunnerError
 from evalhub.runner.members import Member, batches
-from evalhub.runner.origins import Origins
+from evalhub.runner.origins import ORIGINS, Origins, sync_folder
 from evalhub.runner.redaction import Redaction
 from evalhub.runner.redaction_values import secrets_of_this_process
 from evalhub.runner.segment_files import Segment, kept_answer, whole_segment
@@ -114,8 +114,12 @@ class Spool:
         for name in ("runs", "ended", "logs", "segments"):
             (folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         write_whole(folder / "plan.json", plan_bytes)
+        (folder / ORIGINS).touch(mode=0o600)
         # Last: a folder without it was never a spool.
         write_whole(folder / "lane.json", state.model_dump_json(by_alias=True).encode())
+        # From here on the names of the files outlive the machine; those of segments see to it themselves.
+        for place in (folder, folder.parent):
+            sync_folder(place)
         return cls(folder, state, plan)
 
     @classmethod

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from evalhub.protocol.paths import ItemKind
 from evalhub.protocol.plan import RunKey
-from evalhub.runner.growing import PART_BYTES, taken_of
+from evalhub.runner.growing import LIVE, PART_BYTES, WHOLE, Bounds, taken_of
 from evalhub.runner.harvest import Harvest, TakenRun, growth
 from evalhub.runner.spool import Spool
 
@@ -98,7 +98,7 @@ class Streams:
         for run in running:
             with run.guard:
                 if not run.is_over and not is_to_end() and self._is_due(run):
-                    any_cut |= self._cut(run)
+                    any_cut |= self._cut(run, is_to_end)
         return any_cut
 
     def _is_due(self, run: _Running) -> bool:
@@ -115,13 +115,15 @@ class Streams:
         run.seen, run.cut = seen, now
         return True
 
-    def _cut(self, run: _Running) -> bool:
+    def _cut(self, run: _Running, is_to_end: Callable[[], bool]) -> bool:
         any_cut = False
         # Before anything is read: what is older than a segment's stamp is in it or in one before.
         at = self._stamp()
-        for found in growths(self._spool, run.key, run.folder):
+        for found in growths(self._spool, run.key, run.folder, bounds=LIVE):
             self._tell(found.sentences)
             any_cut |= cut(self._spool, found, at=at)
+            if is_to_end():
+                break
         return any_cut
 
 
@@ -140,17 +142,23 @@ def taken_run(spool: Spool, key: RunKey) -> TakenRun:
 
 
 def growths(
-    spool: Spool, key: RunKey, folder: Path, *, but_the_last: bool = False
+    spool: Spool,
+    key: RunKey,
+    folder: Path,
+    *,
+    bounds: Bounds = WHOLE,
+    but_the_last: bool = False,
 ) -> Iterator[Harvest]:
     """Yield what is new in a run's files, in pieces that memory holds; each is to be cut at once.
 
     With `but_the_last` the last piece is left to whoever harvests the ended run.
     """
+    bounds = bounds._replace(at_once_bytes=_MOST_BYTES)
     is_more = True
     while is_more:
         taken = taken_run(spool, key)
         try:
-            found = growth(folder, key, taken=taken, most_bytes=_MOST_BYTES)
+            found = growth(folder, key, taken=taken, bounds=bounds)
         except (OSError, ValueError, RecursionError):
             # What nobody foresaw in the agent's folder: the end of the run tells what it was.
             return

@@ -10,7 +10,7 @@ from evalhub.protocol.paths import ItemKind
 from evalhub.protocol.plan import RunKey
 from evalhub.protocol.records import JudgeLine, Turn
 from evalhub.runner.documents import JsonObject
-from evalhub.runner.growing import PartsOf, Reading, Taken, mark_of, read_on
+from evalhub.runner.growing import Bounds, PartsOf, Reading, Taken, mark_of, read_on, subjects
 from evalhub.runner.members import Member
 
 BODY_BYTES = 64 * 1024
@@ -44,18 +44,18 @@ def take_turns(
     taken: Taken,
     *,
     ending: Ending | None,
+    bounds: Bounds,
     tell: Tell,
-    most_bytes: int,
 ) -> TakenTurns:
     """Return what is fresh in a transcript; without an `ending`, of a run that goes on."""
-    reading = _read(file, taken, ending, tell)
+    reading = _read(file, taken, ending, bounds, tell)
     parts = PartsOf(ItemKind.TRANSCRIPT, key, taken, kept=reading.kept)
     turns = _Turns(parts, taken, tell, is_torn=ending is not None and ending.is_torn)
     is_more = False
     if reading.lost:
         turns.rewritten(reading)
     for line in reading.fresh:
-        if parts.size_bytes + turns.body_bytes > most_bytes:
+        if parts.size_bytes + turns.body_bytes > bounds.at_once_bytes:
             is_more = True
             break
         turns.add(line.number, line.data)
@@ -66,16 +66,25 @@ def take_turns(
 
 
 def take_judge_lines(
-    file: BinaryIO | None, key: RunKey, taken: Taken, *, ending: Ending | None, tell: Tell
+    file: BinaryIO | None,
+    key: RunKey,
+    taken: Taken,
+    *,
+    ending: Ending | None,
+    bounds: Bounds,
+    tell: Tell,
 ) -> list[Member]:
     """Return the parts of what is fresh among a run's judge calls.
 
     Where the file was rewritten, what was taken before is not sent twice, and a line that tells another
     story of a call goes into a part of its own: the store refuses that one, and nothing else with it.
     """
-    reading = _read(file, taken, ending, tell)
+    reading = _read(file, taken, ending, bounds, tell)
+    known: set[bytes] = set()
     if reading.lost:
         tell(_rewritten(reading))
+        known = taken.marks_ever()
+    told_of = subjects(known)
     parts = PartsOf(ItemKind.JUDGE, key, taken, kept=reading.kept)
     contradictions = []
     for line in reading.fresh:
@@ -85,9 +94,9 @@ def take_judge_lines(
             tell(f"line {line.number}: {error}")
             about = ""
         mark = mark_of(line.data, about=about)
-        if reading.lost and taken.knows(mark):
+        if mark in known:
             parts.pass_over(mark)
-        elif reading.lost and about and taken.tells_of(mark):
+        elif about and not told_of.isdisjoint(subjects([mark])):
             parts.pass_over(mark)
             contradictions.append(line.data)
         else:
@@ -168,11 +177,13 @@ class _Turns:
         self._parts.is_closed = True
 
 
-def _read(file: BinaryIO | None, taken: Taken, ending: Ending | None, tell: Tell) -> Reading:
+def _read(
+    file: BinaryIO | None, taken: Taken, ending: Ending | None, bounds: Bounds, tell: Tell
+) -> Reading:
     if file is None:
         # It may be about to be put in its place again.
         return Reading(0, taken.lines if ending is not None else 0, iter(()))
-    return read_on(file, taken, is_over=ending is not None, leave_out=tell)
+    return read_on(file, taken, is_over=ending is not None, bounds=bounds, leave_out=tell)
 
 
 def _rewritten(reading: Reading) -> str:

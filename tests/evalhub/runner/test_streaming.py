@@ -13,8 +13,8 @@ import pytest
 
 from evalhub.protocol.paths import ItemKind, ItemPath, format_path
 from evalhub.protocol.plan import RunKey
-from evalhub.runner import clock, growing
-from evalhub.runner.growing import PART_BYTES
+from evalhub.runner import clock
+from evalhub.runner.growing import PART_BYTES, WHOLE, Bounds
 from evalhub.runner.harvest import harvest
 from evalhub.runner.origins import Origins
 from evalhub.runner.resume import cut_the_rest
@@ -31,6 +31,7 @@ class Going:
 
     def __init__(self, folder: Path) -> None:
         self.spool = make_spool(folder)
+        self.bounds = WHOLE
         self.folder = self.spool.run_folder(KEY)
         self.folder.mkdir(parents=True)
         self.said: list[str] = []
@@ -47,7 +48,7 @@ class Going:
 
     def cut(self) -> bool:
         any_cut = False
-        for found in growths(self.spool, KEY, self.folder):
+        for found in growths(self.spool, KEY, self.folder, bounds=self.bounds):
             self.said += found.sentences
             any_cut |= cut(self.spool, found, at=clock.now())
         return any_cut
@@ -58,7 +59,8 @@ class Going:
 
     def end(self, **fields: Any) -> None:
         ended = make_ended(**fields)
-        found = harvest(self.folder, KEY, ended=ended, taken=taken_run(self.spool, KEY))
+        taken = taken_run(self.spool, KEY)
+        found = harvest(self.folder, KEY, ended=ended, taken=taken, bounds=self.bounds)
         self.said += found.sentences
         cut(self.spool, found, at=clock.now())
 
@@ -435,10 +437,8 @@ def names_in(path: Path) -> list[str]:
         return archive.namelist()
 
 
-def test_a_line_that_is_far_too_long_costs_itself_alone(
-    run: Going, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(growing, "LONGEST_LINE_BYTES", 5000)
+def test_a_line_that_is_far_too_long_costs_itself_alone(run: Going) -> None:
+    run.bounds = WHOLE._replace(line_bytes=5000)
     run.write(make_turn(1), make_turn(2, text="x" * 9000), make_turn(3))
     run.cut()
     run.write(make_turn(4))
@@ -450,10 +450,9 @@ def test_a_line_that_is_far_too_long_costs_itself_alone(
     ]
 
 
-def test_a_file_without_end_is_taken_up_to_a_bound(
-    run: Going, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(growing, "MOST_LINES", 3)
+@pytest.mark.parametrize("bounds", [WHOLE._replace(lines=3), WHOLE._replace(file_bytes=150)])
+def test_a_file_without_end_is_taken_up_to_a_bound(run: Going, bounds: Bounds) -> None:
+    run.bounds = bounds
     run.write(*(make_turn(i) for i in range(1, 9)))
     run.cut()
     run.pass_with()
