@@ -78,7 +78,7 @@ _IDENTIFIER = re.compile(
     # An attempt, which the log of each lane begins with.
     rb"|att_[A-Za-z0-9_-]{10,60}"
     # A time, a name of words and small numbers: 2026-11-29T12, refund-twice-2, test_order_17.
-    rb"|[0-9-]+T[0-9]+|(?:[A-Za-z]{1,20}[_-]+)*[A-Za-z]{0,20}[_-]?[0-9]{1,5}"
+    rb"|[0-9-]{8,12}T[0-9]{2,6}|(?:[A-Za-z]{1,20}[_-]{1,3}){0,10}+[A-Za-z]{0,20}[_-]?[0-9]{1,5}"
 )
 # Addresses and names that the rules know beside the keys; nobody gets in by them.
 _PLACES = frozenset(

@@ -213,7 +213,8 @@ class _Attempt:
             stamp=self._session.stamp,
             room=self._room,
             on_cut=self._delivery.wake,
-            report=self._report,
+            # What an agent wrote is quoted where it is wrong.
+            report=lambda said: self._report(self.spool.redaction.cleaned_sentence(said)),
         )
         execution = Execution(assignment, lane.run_keys, jobs=self._request.jobs)
         self._execution = execution

@@ -119,6 +119,12 @@ class Redaction:
                 self._is_saved = False
         return done.data
 
+    def cleaned_sentence(self, sentence: str) -> str:
+        """Return a sentence that may quote what an agent wrote, for people and logs of CI."""
+        data = sentence.encode(errors="surrogatepass")
+        done = redacted(data, ItemKind.LOG, held=self._held, number=self._number)
+        return done.data.decode(errors="surrogatepass")
+
     def hold(self, value: str, *, kind: str) -> None:
         """Know one more secret by its value, from now on."""
         self._held = self._held.with_one_more(Secret(kind, value, is_held=True))

@@ -65,7 +65,7 @@ class RunEndpoint(APIView):
                 "failure": failure and failure.model_dump(mode="json"),
                 "judge": [line.model_dump(mode="json") for line in records.judge_lines(run)],
                 "items": [
-                    {"path": item.path, "sha256": item.sha256, "size_bytes": item.size_bytes}
+                    {"path": item.shown_path, "sha256": item.sha256, "size_bytes": item.size_bytes}
                     for item in records.items(run)
                 ],
             }

@@ -151,7 +151,7 @@ def item(request: HttpRequest, item_id: int) -> HttpResponse:
 def item_file(request: HttpRequest, item_id: int) -> HttpResponse:
     """Send one piece of evidence as a download, its secrets replaced by markers."""
     found = _readable_item(request, item_id)
-    return attachment(store.shown_bytes(found), name=presentation.download_name(found.path))
+    return attachment(store.shown_bytes(found), name=presentation.download_name(found.shown_path))
 
 
 @require_POST
@@ -164,10 +164,10 @@ def item_unmasked(request: HttpRequest, item_id: int) -> HttpResponse:
     secrets.note_raw_look(
         found.attempt.lane.plan.project,
         actor=request.user.get_username(),
-        subject=f"{found.attempt.lane.name} {found.attempt.key} {found.path}",
+        subject=f"{found.attempt.lane.name} {found.attempt.key} {found.shown_path}",
         at=timezone.now(),
     )
-    return attachment(data, name=presentation.download_name(found.path))
+    return attachment(data, name=presentation.download_name(found.shown_path))
 
 
 @require_safe

@@ -3,6 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
+from evalhub.protocol.redaction import redacted_text
 from evalhub.protocol.segments import Category
 from evalhub.protocol.tombstones import Cause, RemovalScope
 from lanes.plans.models import Attempt, Lane, Plan
@@ -251,6 +252,17 @@ class Item(models.Model):
     @property
     def has_secrets(self) -> bool:
         return self.secrets is not None and self.secrets > UNREADABLE
+
+    @property
+    def shown_path(self) -> str:
+        """The path as anybody may see it: an attachment's name may show a secret, too."""
+        return self.path if self.secrets == NOTHING_FOUND else redacted_text(self.path)
+
+    @property
+    def shown_name(self) -> str | None:
+        if self.name is None or self.secrets == NOTHING_FOUND:
+            return self.name
+        return redacted_text(self.name)
 
 
 class Refusal(models.Model):

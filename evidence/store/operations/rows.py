@@ -9,6 +9,7 @@ from uuid import UUID
 
 from evalhub.protocol.plan import RunKey
 from evalhub.protocol.records import Result
+from evalhub.protocol.redaction import redacted_text
 from evalhub.protocol.segments import Category, Receipt, Refused
 from evidence.store import queries
 from evidence.store.models import LONGEST_KEPT_PATH, Item, JudgeCall, Refusal, Run, Score, Segment
@@ -262,7 +263,7 @@ class _Runs(NamedTuple):
 
 def _stored_runs(attempt: Attempt, accepted: Sequence[AcceptedItem]) -> _Runs:
     results = {
-        item.item.run: item.content.result for item in accepted if item.content.result is not None
+        item.item.run: _shown_result(item) for item in accepted if item.content.result is not None
     }
     keys = dict.fromkeys(item.item.run for item in accepted if item.item.run is not None)
     known = _known_runs(attempt, list(keys))
@@ -303,6 +304,19 @@ def _run(attempt: Attempt, key: RunKey, result: Result | None) -> Run:
         epoch=key.epoch,
         **_result_columns(result),
     )
+
+
+def _shown_result(item: AcceptedItem) -> Result | None:
+    """Return a result whose words can stand in lists: without the secrets that were found in it."""
+    result = item.content.result
+    if result is None or not item.secrets:
+        return result
+    fault = result.error
+    if fault is not None:
+        words = {name: redacted_text(getattr(fault, name))[:200] for name in ("origin", "type")}
+        fault = fault.model_copy(update=words)
+    code = redacted_text(result.code)[:200] if result.code is not None else None
+    return result.model_copy(update={"code": code, "error": fault})
 
 
 _RESULT_COLUMNS = (

@@ -76,7 +76,7 @@ def _look_at(item: Item, *, at: datetime) -> None:
     with transaction.atomic():
         changed = Item.objects.filter(NOT_LOOKED_AT, pk=item.pk).update(secrets=item.secrets)
         if changed and item.has_secrets:
-            _note(item.attempt, [item], place=item.path, at=at)
+            _note(item.attempt, [item], place=item.shown_path, at=at)
 
 
 def _note(attempt: Attempt, flagged: list[Item], *, place: str, at: datetime) -> None:

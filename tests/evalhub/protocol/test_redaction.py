@@ -1,18 +1,23 @@
 import json
+import re
 from base64 import b64encode
+from collections.abc import Iterator
 from hashlib import sha256
+from re import _parser as re_parser  # type: ignore[attr-defined]  # the only one who knows
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalhub.protocol import markers, redaction, secrets
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.markers import MARKER
 from evalhub.protocol.paths import ItemKind
 from evalhub.protocol.records import JudgeLine, Result, Turn
 from evalhub.protocol.redaction import Held, redacted, redacted_text, secret_counts
-from evalhub.protocol.secrets import Secret
+from evalhub.protocol.secrets import Secret, make_ready
 from tests.evalhub.protocol.secret_samples import AWS_KEY, GITHUB_TOKEN, PRIVATE_KEY, STRIPE_KEY
 
 PASSWORD = 'Tr0ub4dor&3 "quoted" \\ pässword'
@@ -179,6 +184,58 @@ def test_redacted_cleans_lines_that_are_no_json_as_text() -> None:
     done = redacted(data, ItemKind.TRANSCRIPT, held=HELD).data
 
     assert done == data.replace(TOKEN.encode(), b"[redacted:env:1]")
+
+
+READABLE = [
+    "sha256:" + "5e" * 32,
+    "da39a3ee5e6b4b0d3255bfef95601890afd80709",
+    "0192f0c4-7b1e-7cc3-9d7e-2a51d1c7a001",
+    "pi_3MtwBwLkdIwHu7ix28a3tqPa ch_3MmlLrLkdIwHu7ix0snN0B15 cus_NffrFeUfNV2Hib re_1Nispe2eZvKYlo2C",
+    "pi_3MtwBwLkdIwHu7ix28a3tqPa_secret_YrKJUKribcBjcG8HVhfZluoGH",
+    "att_abcdefghij0123456789 rem_0123456789abcdef",
+    b64encode(bytes(range(256)) * 8).decode(),
+    "data:image/png;base64," + b64encode(b"\x89PNG" + bytes(range(200))).decode(),
+    "2026-11-29T12:00:00.123456Z 1e400 9007199254740993 +49 30 123456789 DE89370400440532013000",
+    "https://example.com/a/very/long/path/that-goes-on/2026/11/29?page=12&order=AB12CD34EF56GH78",
+    "password: correct horse battery staple; the token is in the vault; api_key = YOUR_API_KEY_HERE",
+    "git@github.com:acme/support-agent.git https://user@example.com/x postgres://db.internal:5432/app",
+]
+
+
+@pytest.mark.parametrize("text", READABLE)
+def test_redacted_leaves_identifiers_digests_and_encoded_bodies_readable(text: str) -> None:
+    make_ready()
+    data = turn(text)
+
+    assert redacted(data, ItemKind.TRANSCRIPT, held=HELD).data == data
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        p
+        for module in (secrets, redaction, markers)
+        for p in vars(module).values()
+        if isinstance(p, re.Pattern)
+    ],
+)
+def test_no_pattern_can_go_back_and_forth_for_long(pattern: re.Pattern[str]) -> None:
+    """Whatever repeats without a bound never gives back what it took, and nothing repeats it."""
+    parsed = re_parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE)
+
+    assert list(unbounded(parsed)) == []
+
+
+def unbounded(parsed: Any) -> Iterator[str]:
+    """Yield repetitions that can be tried in many ways: without bound, and not possessive."""
+    for operation, arguments in parsed:
+        name = str(operation)
+        if name in {"MAX_REPEAT", "MIN_REPEAT"} and arguments[1] > 70_000:
+            yield f"{name} of {arguments[2]}"
+        for inner in arguments if isinstance(arguments, tuple | list) else ():
+            for branch in inner if isinstance(inner, list) else [inner]:
+                if isinstance(branch, re_parser.SubPattern):
+                    yield from unbounded(branch)
 
 
 def test_redacted_looks_into_no_binary() -> None:

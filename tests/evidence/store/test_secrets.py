@@ -72,7 +72,22 @@ def test_shown_bytes_have_markers_and_stored_ones_are_as_they_came() -> None:
 def test_a_secret_in_a_name_flags_the_item() -> None:
     make_file(make_attempt(), f"{GITHUB_TOKEN}.txt", b"innocent")
 
-    assert Item.objects.get().has_secrets
+    item = Item.objects.get()
+    assert item.has_secrets
+    assert GITHUB_TOKEN in item.path
+    assert GITHUB_TOKEN not in f"{item.shown_path} {item.shown_name}"
+
+
+def test_words_of_a_result_in_lists_show_no_secret() -> None:
+    run = make_run(
+        make_attempt(),
+        outcome="agent_error",
+        code=GITHUB_TOKEN,
+        error={"origin": "agent", "type": f"Told {AWS_KEY}", "message": "x"},
+    )
+
+    assert run.code == "[redacted:github-pat:1]"
+    assert run.error_type == "Told [redacted:aws-access-token:1]"
 
 
 def test_what_nobody_looked_at_is_masked_all_the_same_and_found_by_the_sweep() -> None:
