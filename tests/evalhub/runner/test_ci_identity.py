@@ -96,8 +96,13 @@ def job(
     return tmp_path
 
 
+def asking(issuer: Issuer) -> IdentityRequest:
+    url, token = issuer.job_variables.values()
+    return IdentityRequest(url, token, pause_seconds=0)
+
+
 def store_of(issuer: Issuer, url: str) -> tuple[Store, CiIdentity]:
-    asked = IdentityRequest(*issuer.job_variables.values())
+    asked = asking(issuer)
     identity = CiIdentity(url, asked, audience=url)
     return Store(url, None, auth=identity), identity
 
@@ -210,7 +215,7 @@ def test_ci_without_permission_is_told() -> None:
 def test_ci_that_is_away_is_asked_again_and_then_told() -> None:
     with serving_issuer() as issuer:
         issuer.trouble = "down"
-        asked = IdentityRequest(*issuer.job_variables.values(), pause_seconds=0)
+        asked = asking(issuer)
         with pytest.raises(StoreUnreachableError, match="status 503"):
             asked.identity("https://evalhub.example")
         assert issuer.requests["/mint"] == 3

@@ -8,7 +8,15 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from lanes.projects.models import AuditEntry, Project, Role, Scope, TrustedPublisher
+from evalhub.web.errors import DomainError
+from lanes.projects.models import (
+    AuditEntry,
+    Project,
+    Role,
+    Scope,
+    SpeakerRefusal,
+    TrustedPublisher,
+)
 from lanes.projects.operations import refusals
 from lanes.projects.operations.publishers import MOST_PUBLISHERS
 from tests.lanes import factories
@@ -191,7 +199,7 @@ def test_page_tells_what_is_wrong(
 
 
 def test_page_shows_who_was_refused_as_text(client: Client, project: Project) -> None:
-    class HostileError(refusals.DomainError):
+    class HostileError(DomainError):
         status, code = 403, "identity-test"
 
     refusals.record_refusal(
@@ -251,37 +259,26 @@ def test_page_costs_the_same_with_many(
 
 
 def test_refusals_make_room_and_inventions_push_out_nothing_signed(project: Project) -> None:
-    class StrangerError(refusals.DomainError):
+    class StrangerError(DomainError):
         status, code = 403, "identity-stranger"
 
     claims = {"repository_id": "74", "repository": "x"}
     refusals.record_refusal(
         StrangerError("First."), claims=claims, is_signed=True, address="", at=factories.NOW
     )
-    from_row = project.refusals.get()
-    from_row.pk = None
-    project.refusals.bulk_create(
-        [
-            type(from_row)(
-                project=project,
-                at=factories.NOW,
-                code="x",
-                detail="x",
-                is_signed=False,
-                address="",
-                claims={},
-            )
-            for _ in range(refusals.MOST_KEPT)
-        ]
+    SpeakerRefusal.objects.bulk_create(
+        SpeakerRefusal(project=project, at=factories.NOW, code="x", detail="x", is_signed=False)
+        for _ in range(refusals.MOST_KEPT)
     )
 
     refusals.record_refusal(
         StrangerError("Last."), claims=claims, is_signed=False, address="", at=factories.NOW
     )
 
-    assert project.refusals.filter(is_signed=False).count() == refusals.MOST_KEPT
-    assert project.refusals.filter(is_signed=False).latest("pk").detail == "Last."
-    assert project.refusals.get(is_signed=True).detail == "First."
+    unsigned = SpeakerRefusal.objects.filter(project=project, is_signed=False)
+    assert unsigned.count() == refusals.MOST_KEPT
+    assert unsigned.latest("pk").detail == "Last."
+    assert SpeakerRefusal.objects.get(is_signed=True).detail == "First."
 
 
 # The command
