@@ -8,7 +8,6 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 from gunicorn.http.errors import InvalidHeader
@@ -179,8 +178,10 @@ def test_what_strangers_cannot_cause_stays_an_error() -> None:
     assert record.levelname == "ERROR"
 
 
-def test_handlers_of_the_settings_know_what_is_foreseen() -> None:
-    assert settings.LOGGING["handlers"]["stderr"]["filters"] == ["foreseen"]
+def test_handler_of_the_settings_knows_what_is_foreseen() -> None:
+    (handler,) = [h for h in logging.getLogger().handlers if isinstance(h.formatter, LineFormatter)]
+
+    assert [type(one) for one in handler.filters] == [Foreseen]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -175,7 +175,9 @@ def test_headers_that_lie_never_give_two_readings(data: st.DataObject) -> None:
     lies = st.dictionaries(st.sampled_from(fields), _LIES, max_size=2).map(
         lambda lie: {f: v & 0xFFFF if f in ("flags", "method") else v for f, v in lie.items()}
     )
-    told = data.draw(st.fixed_dictionaries({"both": lies, "local": lies, "central": lies}))
+    told: dict[str, Any] = data.draw(
+        st.fixed_dictionaries({"both": lies, "local": lies, "central": lies})
+    )
     bent = Entry(
         name=b"lane/faults.1.ndjson",
         data=b"{}\n" * 9,

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from evalhub.protocol.paths import run_folder
 from evalhub.protocol.segments import Category
 from evidence.store.models import Refusal
 from evidence.store.operations.intake import SegmentRefusedError
@@ -17,8 +18,8 @@ from gates.decisions.models import Conclusion
 from lanes.plans.models import Attempt, Plan
 from lanes.projects.models import Role
 from tests.evidence.factories import (
+    ndjson,
     next_seq,
-    run_folder,
     run_keys,
     seal_attempt,
     send_members,
@@ -35,7 +36,6 @@ from tests.gates.factories import (
     judge_line,
     make_gated_project,
     make_scored_plan,
-    ndjson,
     run_members,
     steady,
 )
@@ -92,16 +92,18 @@ def test_every_code_is_in_the_quarantine_of_its_plan(client: Client) -> None:
     ]
     reader, address = signed_in(client, plan), reverse("quarantine", args=[plan.digest])
 
-    pages, before = "", ""
-    while before is not None:
-        response = reader.get(f"{address}{before}")
-        pages += html.unescape(response.content.decode())
-        before = response.context["next"]
+    pages: list[str] = []
+    following: str | None = address
+    while following is not None:
+        response = reader.get(following)
+        pages.append(html.unescape(response.content.decode()))
+        older = response.context["next"]
+        following = f"{address}{older}" if older else None
 
     for kind, refusal in zip(KINDS, refusals, strict=True):
         assert (refusal.category, refusal.code) == (kind.category, kind.code)
         # Controls and their like are shown as what they are, which the words of a sentence are not.
-        assert kind.words in pages, kind.name
+        assert kind.words in "".join(pages), kind.name
 
 
 @pytest.mark.parametrize("category", [c for c in Category if c is not Category.MISSING])
