@@ -166,6 +166,6 @@ def _purge_page(
         "is_pinned": any(pin.holder == pins.MAINTAINER for pin in held),
         "removals": queries.removals_of_plan(plan)[:REMOVALS_SHOWN],
         "form": form,
-        "pin_form": PinForm(label_suffix=""),
+        "pin_form": PinForm(label_suffix="", auto_id="pin_%s"),
     }
     return render(request, "evidence/store/plan_purge.html", context, status=status)

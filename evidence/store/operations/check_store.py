@@ -184,6 +184,10 @@ def _read(vouched: Vouched) -> _Read:
     except ObjectMissingError:
         return _Read(vouched, Grade.MISSING, f"{vouched.what} is not in the object store.", 0)
     wanted = vouched.sha256
+    if vouched.is_like is not None:
+        # Not asked what it should be: that may be a question to the database.
+        sentence = f"{vouched.what} has changed: its {size} bytes are not what was written."
+        return _Read(vouched, Grade.DAMAGED, sentence, size)
     if wanted is None and vouched.written is not None:
         wanted = f"sha256:{hashlib.sha256(vouched.written()).hexdigest()}"
     if digest == wanted:
