@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel
@@ -31,7 +33,8 @@ from lanes.plans.models import Attempt, Plan
 from lanes.plans.operations.documents import ReadDocument
 
 # A plan with tens of thousands of run keys has some megabytes.
-_LARGEST_DOCUMENT = 64 * 2**20
+_CHUNK, _MOST_CHUNKS = 2**18, 256
+_LARGEST_DOCUMENT = _CHUNK * _MOST_CHUNKS
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -241,7 +244,8 @@ class PlanFolder:
     def _bytes(self, key: str) -> bytes | None:
         try:
             with object_store().open(key) as file:
-                data = file.read(_LARGEST_DOCUMENT + 1)
+                # Read in pieces: room for the largest one is not taken for each small one.
+                data = b"".join(islice(iter(partial(file.read, _CHUNK), b""), _MOST_CHUNKS + 1))
         except ObjectMissingError:
             return None
         if len(data) > _LARGEST_DOCUMENT:

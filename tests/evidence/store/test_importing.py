@@ -4,9 +4,14 @@ import base64
 import hashlib
 import io
 import json
+import os
+import tracemalloc
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,21 +19,26 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from evalhub.protocol.canonical import canonical_bytes
+from evalhub.protocol.canonical import Digest, canonical_bytes
+from evalhub.protocol.paths import run_folder
 from evalhub.protocol.retained import parse_origin
 from evidence.store.models import Item, JudgeCall, Refusal, Run, Score, Seal, Segment
 from evidence.store.operations import objects
+from evidence.store.operations.findings import digest_of
 from evidence.store.operations.importing import (
     ArchiveRefusedError,
     ImportContradictedError,
     ImportedElsewhereError,
     PlanNativeError,
+    import_archive,
 )
 from evidence.store.operations.reindex import DERIVED
+from evidence.store.operations.uploads import Upload
 from evidence.store.storage import object_store
 from gates.checks import queries as checks
 from gates.checks.operations.concluding import conclude_plan
 from gates.decisions import queries as decisions
+from gates.decisions.operations import export
 from gates.verdicts.models import Baseline
 from gates.verdicts.queries import baselines, comparators
 from lanes.budget.models import LedgerEntry, SubAllocation, UnknownCost
@@ -39,7 +49,7 @@ from lanes.plans.operations import attempts, documents
 from lanes.plans.operations.registration import PlanForeignError
 from lanes.projects.models import AuditEntry, Notice, Project, Role
 from lanes.projects.models import Scope as TokenScope
-from tests.evidence.factories import make_run
+from tests.evidence.factories import make_run, run_keys, send_members
 from tests.evidence.store.dumps import drop_rows, dumped_tables
 from tests.evidence.store.importing import (
     CONCLUDED,
@@ -620,3 +630,45 @@ def test_pages_say_that_it_is_foreign_and_what_was_told_there(client: Client) ->
     assert "as the archive tells it" in page
     assert '<span class="tag">foreign</span>' in listing
     assert '<span class="tag">foreign plan</span>' in run
+
+
+# Memory
+
+
+@pytest.mark.slow
+def test_a_large_plan_is_exported_and_imported_piece_by_piece(tmp_path: Path) -> None:
+    attempt = make_attempt(make_plan(make_project("acme/big")))
+    folder = run_folder(run_keys(attempt)[0])
+    for part in range(3):
+        send_members(attempt, {f"{folder}/files/body{part}": os.urandom(6 * 2**20)})
+    plan, archive = attempt.lane.plan, tmp_path / "plan.zip"
+
+    with most_memory() as exporting, archive.open("wb") as file:
+        file.writelines(export.export_archive(plan, actor="admin", at=NOW))
+    forget_everything()
+    with most_memory() as importing, archive.open("rb") as file:
+        digest, size = digest_of(file)
+        import_archive(stranger(), Upload(file, Digest(digest), size), actor="admin", at=NOW)
+
+    assert size > 18 * 2**20
+    assert Item.objects.count() == 3
+    # No more than one item and the pieces of it, however many there are.
+    assert exporting.bytes < 4 * 2**20
+    assert importing.bytes < 12 * 2**20
+
+
+@dataclass
+class Memory:
+    bytes: int = 0
+
+
+@contextmanager
+def most_memory() -> Iterator[Memory]:
+    """Say afterwards how much memory was held at most by what Python allocated meanwhile."""
+    memory = Memory()
+    tracemalloc.start()
+    try:
+        yield memory
+        memory.bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
