@@ -18,7 +18,7 @@ from evalhub.protocol.faults import DocumentError
 from evalhub.protocol.retained import RetainedOrigin
 from evalhub.web.errors import DomainError
 from evidence.store import queries
-from evidence.store.operations import objects
+from evidence.store.operations import objects, pins
 from evidence.store.operations.findings import Finding
 from evidence.store.operations.import_checks import expect_sound_evidence
 from evidence.store.operations.plan_folders import PlanFolder
@@ -32,6 +32,8 @@ from lanes.plans.operations import lifecycle as lifecycle_operations
 from lanes.plans.operations import retained as plans_retained
 from lanes.projects.models import Project
 from lanes.projects.operations import audit
+
+_PINNED = "Imported to be read, whatever the age of its evidence."
 
 
 class ArchiveRefusedError(DomainError):
@@ -125,6 +127,9 @@ def import_archive(project: Project, upload: Upload, *, actor: str, at: datetime
     _expect_same_documents(exported, folder)
     _store(exported, origin, folder)
     plan, tally = _rows(folder, at=at)
+    if known is None:
+        # Its age is counted from when it ran: else retention might take it before anybody has read it.
+        pins.pin_plan(plan, reason=_PINNED, actor=actor, at=at)
     _finish(plan, origin, actor=actor, at=at)
     return Imported(plans_queries.plan_with_digest(plan.digest), is_new=True, tally=tally)
 

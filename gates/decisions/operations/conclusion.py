@@ -133,7 +133,8 @@ def content_of(evaluation: Evaluation, judged: Judgment, *, at: datetime) -> dic
         "findings": [finding.as_json() for finding in evaluation.findings],
         "verdicts": [verdict_row(draft) for draft in evaluation.drafts],
         "attempts": [_attempt_row(attempt) for attempt in evaluation.attempts],
-        "spend_microusd": evaluation.spend.spent_microusd,
+        # What a foreign plan cost was paid where it ran, and is not known here.
+        "spend_microusd": None if plan.is_foreign else evaluation.spend.spent_microusd,
         "unknown_cost_calls": evaluation.spend.unknown_calls,
         "evidence_digest": evaluation.evidence_digest,
         "own_evidence_digest": evaluation.own_evidence,

@@ -24,12 +24,13 @@ from tests.lanes.factories import NOW
 Files = dict[str, bytes]
 
 CONCLUDED = (
+    "evidence_store.Pin",
     "gates_verdicts.DecisionRecord",
     "gates_verdicts.ChosenBaseline",
     "gates_decisions.Conclusion",
     "gates_decisions.Conclusion_records",
 )
-"""Tables that refer to plans and are made anew."""
+"""Tables that refer to plans, and are made anew or kept elsewhere."""
 
 
 def archive_of(plan: Plan, *, actor: str = "token:maintainer", at: datetime = NOW) -> bytes:

@@ -22,7 +22,7 @@ from django.urls import reverse
 from evalhub.protocol.canonical import Digest, canonical_bytes
 from evalhub.protocol.paths import run_folder
 from evalhub.protocol.retained import parse_origin
-from evidence.store.models import Item, JudgeCall, Refusal, Run, Score, Seal, Segment
+from evidence.store.models import Item, JudgeCall, Pin, Refusal, Run, Score, Seal, Segment
 from evidence.store.operations import objects
 from evidence.store.operations.findings import digest_of
 from evidence.store.operations.importing import (
@@ -183,6 +183,8 @@ def test_foreign_plan_says_where_it_came_from() -> None:
         assert parse_origin(file.read()) == origin
     entry = AuditEntry.objects.get(action="plan.import")
     assert (entry.subject, entry.actor, entry.project.name) == (plan.digest, "admin", "team/reader")
+    # Retention counts from when it ran; it stays until a maintainer unpins it.
+    assert Pin.objects.get().plan == plan
 
 
 def test_nothing_is_spent_and_nothing_is_said_of_simulators() -> None:
@@ -218,6 +220,7 @@ def test_it_is_concluded_here_from_its_own_policy_and_no_check_hears_of_it() -> 
     assert origin is not None
     assert here.content["evidence_digest"] == told["evidence_digest"]
     assert here.content["policy_digest"] == told["policy_digest"]
+    assert (here.content["spend_microusd"], told["spend_microusd"]) == (None, 0)
     assert origin.conclusion == told
     assert checks.check_of_plan(plan) is None
     assert not Plan.objects.filter(checks.may_have_check()).exists()
