@@ -99,9 +99,11 @@ def run(made: MadeLane, url: str, **fields: Any) -> tuple[DeliveryReport, list[s
         store.close()
 
 
-def lane_process(made: MadeLane, url: str, *flags: str) -> "subprocess.Popen[str]":
+def lane_process(
+    made: MadeLane, url: str, *flags: str, program: Sequence[str] = (sys.executable,)
+) -> "subprocess.Popen[str]":
     """Start `evalhub lane run` as a process of its own; the agent's command stands last as it is."""
-    command = [sys.executable, "-m", "evalhub.runner.cli", "lane", "run"]
+    command = [*program, "-m", "evalhub.runner.cli", "lane", "run"]
     command += ["--plan", str(made.folder / "plan.json"), "--lane", made.plan.model.lanes[0].name]
     command += ["--spool", str(made.spool), *flags, *made.command]
     return _started(command, url)
