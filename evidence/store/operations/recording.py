@@ -1,9 +1,12 @@
 """The rows of one received segment, in one transaction: when it arrives, and when rows are made again."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from evalhub.protocol.segments import Receipt, Refused
 from evalhub.web.errors import DomainError
@@ -125,7 +128,7 @@ def record_segment(  # noqa: PLR0913 - what arrives and what is made again go on
     """
     header = content.header
     assert header is not None  # noqa: S101 - `sorted_segment` has refused any other
-    with transaction.atomic(durable=True):
+    with _transaction():
         # Rows of the budget are locked before attempts and plans, here as everywhere.
         _settle(attempt, content.money, at=at)
         _lock(attempt)
@@ -185,7 +188,7 @@ def quarantine_segment(  # noqa: PLR0913 - as above
     Raises:
         PlanPurgedError: if the plan was purged meanwhile.
     """
-    with transaction.atomic(durable=True):
+    with _transaction():
         _settle(attempt, error.money, at=at)
         _lock(attempt)
         if Refusal.objects.filter(attempt=attempt, object_key=object_key, path="").exists():
@@ -207,6 +210,23 @@ def quarantine_segment(  # noqa: PLR0913 - as above
         _tell_plan(attempt, before, at=at, late=False, is_heard=is_heard)
     if before is None:
         documents.store_refusal(refusal)
+
+
+# Of a process: SQLite lets one write at a time, and whoever else wants to looks again every so often,
+# up to a tenth of a second later. With many lanes at once some never come at the right moment.
+_turns = threading.Lock()
+
+
+@contextmanager
+def _transaction() -> Iterator[None]:
+    """Open the transaction of a segment; on SQLite when it is this thread's turn to write."""
+    with ExitStack() as turn:
+        if connection.vendor == "sqlite":
+            turn.enter_context(_turns)
+        with transaction.atomic(durable=True):
+            # The next may write before the tasks are sent that this one asks for.
+            transaction.on_commit(turn.close)
+            yield
 
 
 def _tell_plan(
