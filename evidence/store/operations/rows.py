@@ -1,7 +1,5 @@
 """The rows of one sorted segment. Called inside its transaction, with the attempt locked."""
 
-import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeVar
@@ -13,7 +11,7 @@ from evalhub.protocol.redaction import redacted_text
 from evalhub.protocol.segments import Category, Receipt, Refused
 from evidence.store import queries
 from evidence.store.models import LONGEST_KEPT_PATH, Item, JudgeCall, Refusal, Run, Score, Segment
-from evidence.store.operations import probes
+from evidence.store.operations import probes, scores
 from evidence.store.operations.contents import Unfit
 from evidence.store.operations.reading import (
     AcceptedItem,
@@ -366,39 +364,12 @@ def _store_judge_calls(rows: Sequence[Item], accepted: Sequence[AcceptedItem], r
     for some in _batches(sorted(touched - runs.new_ids)):
         earlier += JudgeCall.objects.filter(run__in=some).order_by("pk")
     JudgeCall.objects.bulk_create(calls)
-    _store_scores(_judged_scores([*earlier, *calls]))
-
-
-def _judged_scores(calls: Iterable[JudgeCall]) -> Iterator[Score]:
-    """Yield the mean of the repeats of each run, rubric, stage and fingerprint."""
-    groups: dict[tuple[int, str, str, str], dict[UUID, float | None]] = defaultdict(dict)
-    for call in calls:
-        group = groups[call.run_id, call.rubric, call.stage, call.fingerprint]
-        # A call that is told of twice was made once.
-        group.setdefault(call.call_id, call.value)
-    for (run_id, rubric, stage, fingerprint), values in groups.items():
-        scored = [value for value in values.values() if value is not None]
-        yield Score(
-            run_id=run_id,
-            rubric=rubric,
-            stage=stage,
-            fingerprint=fingerprint,
-            value=_mean(scored) if scored else None,
-            repeats=len(values),
-        )
-
-
-def _mean(values: Sequence[float]) -> float:
-    try:
-        return math.fsum(values) / len(values)
-    except OverflowError:
-        # Rows from before values were bounded; a part of each cannot overflow.
-        return math.fsum(value / len(values) for value in values)
+    scores.store_scores(scores.judged_scores([*earlier, *calls]))
 
 
 def _store_measured_scores(attempt: Attempt, runs: _Runs, accepted: Sequence[AcceptedItem]) -> None:
     rubrics = queries.plan_facts(attempt.lane.plan).measured
-    _store_scores(
+    scores.store_scores(
         Score(
             run_id=runs.ids[item.item.run],
             rubric=rubric,
@@ -411,15 +382,6 @@ def _store_measured_scores(attempt: Attempt, runs: _Runs, accepted: Sequence[Acc
         if item.content.result is not None and item.item.run is not None
         for rubric, value in item.content.result.scores.items()
         if rubric in rubrics
-    )
-
-
-def _store_scores(scores: Iterable[Score]) -> None:
-    Score.objects.bulk_create(
-        scores,
-        update_conflicts=True,
-        unique_fields=["run", "rubric", "stage", "fingerprint"],
-        update_fields=["value", "repeats"],
     )
 
 
