@@ -109,6 +109,10 @@ def _wait_for_load(house: Installation, senders: list[Sender]) -> None:
     def is_loaded() -> bool:
         for sender in senders:
             sender.raise_failure()
+        for program in (house.web, house.worker):
+            if not program.is_running:
+                # As whatever looks after services does: it could not start, or has ended by itself.
+                program.launch()
         return _receipts(senders) >= before + _RECEIPTS_BETWEEN
 
     if not wait_for(is_loaded, _PATIENCE_SECONDS):

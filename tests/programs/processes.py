@@ -24,7 +24,8 @@ def running_processes() -> list[Process]:
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
             except OSError:
                 continue
-            if fields[0] not in {"Z", "X"}:
+            # One whose first thread has ended holds its ports while others end, in a write to a disk say.
+            if fields[0] not in {"Z", "X"} or int(fields[17]) > 1:
                 found.append(Process(int(folder.name), fields[19], int(fields[1]), command))
     return found
 
