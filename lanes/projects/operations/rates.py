@@ -50,8 +50,9 @@ def address_key(address: str) -> str:
 
 
 def _counted(key: str, *, at: datetime) -> RequestCount | None:
-    # A window of the future: this server's clock was set back meanwhile.
-    is_over = Q(began_at__lte=at - WINDOW) | Q(began_at__gt=at)
+    # A window of the far future: this server's clock was set back. Of the near one: who came a moment
+    # later was counted first.
+    is_over = Q(began_at__lte=at - WINDOW) | Q(began_at__gt=at + WINDOW)
     found = RequestCount.objects.filter(key=key)
     if not found.update(
         count=Case(

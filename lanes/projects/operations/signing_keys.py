@@ -51,7 +51,8 @@ def _kept_key(issuer: str, key_id: str, *, at: datetime, not_older: timedelta) -
 
 def _may_ask(issuer: str, *, at: datetime) -> bool:
     """Claim the next question; of many at once one may. A clock that was set back holds nobody up."""
-    recently = Q(asked_at__gt=at - BETWEEN_QUESTIONS, asked_at__lte=at)
+    # In the future too: who came a moment later may have claimed it first.
+    recently = Q(asked_at__gt=at - BETWEEN_QUESTIONS, asked_at__lt=at + BETWEEN_QUESTIONS)
     return bool(IssuerKeys.objects.filter(issuer=issuer).exclude(recently).update(asked_at=at))
 
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 from collections.abc import Callable
+from datetime import timedelta
 from multiprocessing.synchronize import Barrier as BarrierType
 
 import pytest
@@ -79,9 +80,9 @@ def test_several_who_need_keys_ask_once(issuer: Issuer, project: Project) -> Non
 def test_requests_of_several_are_counted_together() -> None:
     now = timezone.now()
 
-    def ask(_: int) -> int:
+    def ask(number: int) -> int:
         for _ in range(10):
-            count_request("ada", most=1000, at=now)
+            count_request("ada", most=1000, at=now - timedelta(milliseconds=number))
         return 0
 
     assert at_once(ask) == [0] * _AT_ONCE

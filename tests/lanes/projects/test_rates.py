@@ -34,6 +34,13 @@ def test_so_many_in_a_minute_and_no_more() -> None:
     count_request("ada", most=3, at=NOW + timedelta(seconds=60))
 
 
+def test_who_came_earlier_and_is_counted_later_begins_no_window() -> None:
+    count_request("ada", most=1, at=NOW)
+
+    with pytest.raises(TooManyRequestsError):
+        count_request("ada", most=1, at=NOW - timedelta(milliseconds=5))
+
+
 def test_window_of_a_clock_that_was_set_back_begins_anew() -> None:
     count_request("ada", most=1, at=NOW + timedelta(days=1))
 

@@ -33,6 +33,14 @@ def test_keys_are_asked_for_once_and_kept(issuer: Issuer) -> None:
     assert issuer.requests["/.well-known/jwks"] == 1
 
 
+def test_who_came_earlier_and_looks_later_asks_no_second_time(issuer: Issuer) -> None:
+    key_for(issuer)
+
+    with pytest.raises(IssuerUnavailableError, match="is not known yet"):
+        key_for(issuer, "second", at=NOW - timedelta(milliseconds=5))
+    assert issuer.questions == 1
+
+
 def test_old_keys_are_asked_for_again(issuer: Issuer) -> None:
     key_for(issuer)
     issuer.rotate("second")
