@@ -8,9 +8,10 @@ from django.utils import timezone
 from evalhub.backup.making import make_backup
 from evalhub.backup.manifest import OBJECTS
 from evalhub.backup.restoring import check_backup, restore_backup
+from evalhub.protocol.tombstones import TOMBSTONE, Cause
 from evidence.store import queries
 from evidence.store.models import Item, Removal, Segment
-from evidence.store.operations import objects, purging, removals, tombstones
+from evidence.store.operations import purging, removals, tombstones
 from evidence.store.operations.check_store import Looked, store_findings
 from evidence.store.operations.findings import Scope
 from evidence.store.queries import EvidenceRemovedError
@@ -29,9 +30,7 @@ ELSEWHERE = Kind("sqlite", "directory")
 def order(attempt: Attempt) -> Removal:
     """Order an attempt's bytes away, and leave it to a sweep."""
     target = purging.one_attempt(attempt.lane.plan, attempt.key)
-    why = removals.Why(
-        removals.Cause.PURGE, target.scope, target.subject, "user:maintainer", "A name."
-    )
+    why = removals.Why(Cause.PURGE, target.scope, target.subject, "user:maintainer", "A name.")
     removal = removals.order_removal(target.plan, target.stock, why, at=timezone.now())
     assert removal is not None
     return removal
@@ -121,4 +120,4 @@ def test_loss_is_still_told_where_no_tombstone_lies(installed: Installed, tmp_pa
         made = make_backup(tmp_path / "backup", at=timezone.now())
 
     assert made.manifest.faults == {key: "absent"}
-    assert not any(name.endswith(objects.TOMBSTONE) for name in made.manifest.faults)
+    assert not any(name.endswith(TOMBSTONE) for name in made.manifest.faults)
