@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from evalhub.columns import column_values
 from lanes.plans import queries
 from lanes.plans.models import Attempt, JobBinding, Plan
+from lanes.plans.operations import retained
 from lanes.projects.models import Project, Scope, SpeakerRefusal, Token
 from tests.lanes import factories
 from tests.lanes.projects.identities import issuer, make_publisher, project, run_token
@@ -93,6 +95,16 @@ def test_source_of_a_plan_is_what_the_claims_say(issuer: Issuer, project: Projec
     reader = factories.make_token(project, Scope.READ).secret
     told = send("GET", f"/plans/{plan.digest}", secret=reader).body
     assert (told["verified"], told["verified_source"]) == (True, source)
+
+
+def test_objects_tell_the_verified_source(issuer: Issuer, project: Project) -> None:
+    plan = registered(issuer, project)
+
+    told = json.loads(json.dumps(retained.plan_columns(plan)))
+
+    columns = column_values(Plan, told)
+    assert columns["is_verified"]
+    assert columns["verified_source"] == plan.verified_source
 
 
 @pytest.mark.parametrize(
