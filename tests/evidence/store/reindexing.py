@@ -17,6 +17,7 @@ django.setup()
 from django.core.management import call_command  # noqa: E402
 
 from evalhub.tasks.app import app  # noqa: E402
+from evidence.store.operations import counting, removals  # noqa: E402
 from evidence.store.operations.findings import Scope  # noqa: E402
 from evidence.store.operations.plan_rows import Tally  # noqa: E402
 from evidence.store.operations.reindex import DERIVED, reindex  # noqa: E402
@@ -52,7 +53,11 @@ def prepare() -> None:
 
 def make_again() -> None:
     findings = reindex(Scope(), SpeakingTally(), at=NOW)
-    say({"findings": [str(finding) for finding in findings]})
+    told = [str(finding) for finding in findings]
+    # As the sweeps of a server that runs would.
+    counting.count_stored()
+    removals.sweep_removals(at=NOW)
+    say({"findings": told})
 
 
 def say(value: object) -> None:
