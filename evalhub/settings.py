@@ -202,6 +202,10 @@ LANE_TOKEN_SECONDS = env_int("EVALHUB_LANE_TOKEN_SECONDS", 24 * 3600, least=60)
 OIDC_ISSUER = env_text("EVALHUB_OIDC_ISSUER", "https://token.actions.githubusercontent.com")
 OIDC_AUDIENCE = env_text("EVALHUB_OIDC_AUDIENCE", PUBLIC_URL)
 TOKEN_REQUESTS = env_int("EVALHUB_TOKEN_REQUESTS", 600, least=1)
+# The longest life that a maintainer can give a token; ten years stand for "as good as none".
+TOKEN_DAYS = env_int("EVALHUB_TOKEN_DAYS", 365, least=1, most=3650)
+# How often a minute a password may be tried for one name; for one address five times as often.
+SIGN_IN_REQUESTS = env_int("EVALHUB_SIGN_IN_REQUESTS", 10, least=1)
 PROXIES = env_int("EVALHUB_PROXIES", 0, least=0, most=10)
 
 GITHUB_API_URL = env_text("EVALHUB_GITHUB_API_URL", "https://api.github.com").rstrip("/")

@@ -21,8 +21,10 @@ class TooManyRequestsError(DomainError):
     code = "too-many-requests"
 
 
-def count_request(key: str, *, most: int, at: datetime) -> None:
+def count_request(key: str, *, most: int, at: datetime, whose: str | None = None) -> None:
     """Count a request, of which `most` are taken in a minute. To be called outside of a transaction.
+
+    `whose` says in words for whom it is counted, where the key is not for people to read.
 
     Raises:
         TooManyRequestsError: if it is one too many; it says when to come back.
@@ -30,7 +32,7 @@ def count_request(key: str, *, most: int, at: datetime) -> None:
     row = _counted(key, at=at) or _begun(key, at=at)
     if row.count > most:
         error = TooManyRequestsError(
-            f"More than {most} requests came from {key} within a minute.",
+            f"More than {most} requests came from {whose or key} within a minute.",
             fix="Wait, and ask less often.",
         )
         error.retry_after_seconds = max(1, ceil((row.began_at + WINDOW - at).total_seconds()))

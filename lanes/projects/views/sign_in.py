@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
 
+from evalhub.web.client_address import client_address
 from lanes.projects.forms import SignInForm
 from lanes.projects.operations import sign_in as sign_in_operations
 from lanes.projects.queries import sign_in as sign_in_queries
@@ -64,6 +65,8 @@ def sign_in_link(request: HttpRequest, secret: str) -> HttpResponse:
 @require_POST
 def sign_out(request: HttpRequest) -> HttpResponse:
     """End the session."""
+    if isinstance(request.user, User):
+        sign_in_operations.record_sign_out(request.user, at=timezone.now())
     logout(request)
     return redirect("sign-in")
 
@@ -71,11 +74,10 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 def _user_of(request: HttpRequest, form: SignInForm) -> User | None:
     if not form.is_valid():
         return None
-    user = authenticate(
-        request,
-        username=form.cleaned_data["username"],
-        password=form.cleaned_data["password"],
-    )
+    username = form.cleaned_data["username"]
+    sign_in_operations.count_try(username, address=client_address(request), at=timezone.now())
+    # Hashes once, too, where there is nobody of that name.
+    user = authenticate(request, username=username, password=form.cleaned_data["password"])
     return user if isinstance(user, User) else None
 
 
