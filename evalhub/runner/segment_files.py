@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import time
 import zipfile
 import zlib
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import NamedTuple
 
 from evalhub.protocol.faults import DocumentError, parse_document
 from evalhub.protocol.segments import HEADER_PATH, Receipt, SegmentHeader
+from evalhub.runner import clock
 
 
 class Segment(NamedTuple):
@@ -42,7 +42,7 @@ class WholeSegment(NamedTuple):
 def whole_segment(path: Path, *, attempt: str, least_age_seconds: float) -> WholeSegment | None:
     """Return the segment that lies in a file; None if it is not there, or not whole (now)."""
     try:
-        if 0 <= time.time() - path.stat().st_mtime < least_age_seconds:
+        if 0 <= clock.now().timestamp() - path.stat().st_mtime < least_age_seconds:
             return None
         data = path.read_bytes()
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
