@@ -6,6 +6,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from evalhub.protocol.plan import PlannedLane
+from evalhub.protocol.records import JudgeLine
 from evalhub.protocol.segments import Category
 from evalhub.web.access import signed_in
 from evalhub.web.downloads import attachment
@@ -82,7 +83,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         transcripts.NO_PAGE,
     )
     failure = removed.unless(lambda: records.failure(found), None)
-    judged = removed.unless(lambda: records.judge_lines(found), [])
+    judged: list[JudgeLine] = removed.unless(lambda: records.judge_lines(found), [])
     items = records.items(found)
     scores = runs.deciding_scores(
         [found], rubrics=document.rubrics, policy=plans.policy_document(found.plan.policy)
@@ -197,7 +198,7 @@ def lane(request: HttpRequest, digest: str, lane: str) -> HttpResponse:
     }
     if shown is not None:
         removed = Removed()
-        logs = removed.unless(lambda: _log_views(shown), [])
+        logs: list[presentation.LogView] = removed.unless(lambda: _log_views(shown), [])
         context |= {
             "preflight": removed.unless(lambda: records.preflight(shown), None),
             "environment": removed.unless(lambda: records.lane_environment(shown), None),

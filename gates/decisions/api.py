@@ -79,7 +79,7 @@ class ExportEndpoint(APIView):
         answer = streamed_attachment(
             _noted(runs.lines), name=f"{name}.jsonl", content_type="application/x-ndjson"
         )
-        answer.headers[RUNS_HEADER] = str(runs.count)
+        answer.headers[RUNS_HEADER] = str(runs.total)
         return answer
 
 

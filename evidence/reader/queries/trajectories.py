@@ -23,7 +23,7 @@ _BODY_PREFIX = "body-"
 class KnownRuns(NamedTuple):
     """The runs that a plan has at one moment. Runs come, and never go."""
 
-    count: int
+    total: int
     newest: int
 
 

@@ -165,8 +165,8 @@ def _expect_received(
     """Compare one receipt with what intake says of the segment; `taken` has the items before it."""
     assert segment.receipt is not None  # noqa: S101 - the caller has chosen those
     receipt = exported.export.document(Receipt, segment.receipt)
-    for item in receipt.refused:
-        _expect_plain(segment.receipt, item.code, item.detail)
+    for refused in receipt.refused:
+        _expect_plain(segment.receipt, refused.code, refused.detail)
     try:
         told = told_items(_content(exported, segment, expected), receipt)
     except ReceiptContradictedError as error:

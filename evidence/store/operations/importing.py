@@ -5,7 +5,6 @@ accepts it. What is imported is foreign: it can be read, and it has no check, sp
 nobody's baseline by itself.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import BinaryIO, NamedTuple
@@ -19,7 +18,7 @@ from evalhub.protocol.retained import RetainedOrigin
 from evalhub.web.errors import DomainError
 from evidence.store import queries
 from evidence.store.operations import objects, pins
-from evidence.store.operations.findings import Finding
+from evidence.store.operations.findings import Finding, digest_of
 from evidence.store.operations.import_checks import expect_sound_evidence
 from evidence.store.operations.plan_folders import PlanFolder
 from evidence.store.operations.plan_rows import Tally
@@ -249,7 +248,7 @@ def _was_purged(key: str) -> bool:
 def _stored_digest(key: str) -> str | None:
     try:
         with object_store().open(key) as file:
-            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+            return digest_of(file)[0]
     except ObjectMissingError:
         return None
 

@@ -53,7 +53,7 @@ def export_archive(plan: Plan, *, actor: str, at: datetime) -> Iterator[bytes]:
 class RunLines(NamedTuple):
     """Runs as JSON lines, and how many there are to be: lines do not show where they were cut off."""
 
-    count: int
+    total: int
     lines: Iterator[bytes]
 
 
@@ -62,7 +62,7 @@ def export_trajectories(plan: Plan, *, actor: str, at: datetime) -> RunLines:
     _note(plan, "trajectories", actor=actor, at=at)
     known = trajectories.known_runs(plan)
     runs = trajectories.trajectories(plan, known)
-    return RunLines(known.count, (json.dumps(run).encode() + b"\n" for run in runs))
+    return RunLines(known.total, (json.dumps(run).encode() + b"\n" for run in runs))
 
 
 @transaction.atomic

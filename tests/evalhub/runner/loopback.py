@@ -217,13 +217,14 @@ class _Handler(BaseHTTPRequestHandler):
             if trouble == "cut":
                 self.close_connection = True
                 return
+            answer = None
             if trouble == "hang":
                 store.hanging[call] += 1
             else:
                 answer = TROUBLES.get(trouble or "") or self._answer(call, parts, data)
-        if trouble == "hang":
+        if answer is None:
             store.is_gone.wait()
-        if trouble in {"hang", "lost"}:
+        if answer is None or trouble == "lost":
             self.close_connection = True
             return
         body = json.dumps(answer.body).encode()

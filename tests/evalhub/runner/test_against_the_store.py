@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pytest_django.fixtures import SettingsWrapper
+from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from evalhub.runner import cli
@@ -116,7 +116,7 @@ def test_an_invalid_result_is_in_quarantine_and_missing(
 
 @pytest.mark.usefixtures("connected")
 def test_what_a_killed_lane_had_sent_of_a_run_is_read_before_anybody_pushes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: SettingsWrapper
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: Settings
 ) -> None:
     settings.FLUSH_SECONDS = 1
     build(tmp_path, "rewrite")

@@ -182,7 +182,8 @@ def test_foreign_plan_says_where_it_came_from() -> None:
     with object_store().open(f"team/reader/{plan.digest}/foreign.json") as file:
         assert parse_origin(file.read()) == origin
     entry = AuditEntry.objects.get(action="plan.import")
-    assert (entry.subject, entry.actor, entry.project.name) == (plan.digest, "admin", "team/reader")
+    assert (entry.subject, entry.actor) == (plan.digest, "admin")
+    assert entry.project == plan.project
     # Retention counts from when it ran; it stays until a maintainer unpins it.
     assert Pin.objects.get().plan == plan
 

@@ -1,6 +1,7 @@
 """What a conclusion says when evidence was removed; and that baselines keep theirs."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ from tests.lanes.factories import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
-WHO = {"reason": "A name was in it.", "actor": "user:maintainer"}
+WHO: Any = {"reason": "A name was in it.", "actor": "user:maintainer"}
 
 
 def make_candidate() -> Plan:
