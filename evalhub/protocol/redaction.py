@@ -1,7 +1,7 @@
 """Puts markers where secrets stand in evidence, and changes nothing else. Pure; for lane and server.
 
-A document stays a document: only the contents of JSON strings change, never a number, a key of ours,
-or a field that names something (a digest, a rubric, an outcome). What holds no secret keeps its bytes.
+A document stays a document: only the contents of JSON strings change, never a number, the name of a
+field of ours, or a field that names something (a digest, a rubric, an outcome). What holds no secret keeps its bytes.
 """
 
 import json
@@ -18,6 +18,7 @@ from evalhub.protocol.paths import ItemKind
 from evalhub.protocol.secrets import Secret, is_binary, plain_text, secrets_in
 
 _MARKER_BYTES = re.compile(MARKER.pattern.encode())
+_NONE: frozenset[str] = frozenset()
 _SPACE = b" \t\r\n"
 # Shorter ones could stand across a line's end by chance.
 _SPLIT_FROM = 16
@@ -27,12 +28,18 @@ MANY = "many"
 """The kind of the marker that stands for a whole text of an item with very many secrets."""
 
 _DOCUMENTS = frozenset(
-    {ItemKind.RESULT, ItemKind.FAILURE, ItemKind.PREFLIGHT, ItemKind.ENVIRONMENT}
+    {
+        ItemKind.RESULT,
+        ItemKind.FAILURE,
+        ItemKind.PREFLIGHT,
+        ItemKind.ENVIRONMENT,
+        ItemKind.REDACTIONS,
+    }
 )
 _LINES = frozenset({ItemKind.TRANSCRIPT, ItemKind.JUDGE, ItemKind.FAULTS, ItemKind.PROBES})
-# What statistics, money and links go by. Below `extra` nothing is ours.
+# What statistics, money and links go by.
 _NAMING_FIELDS: dict[ItemKind, frozenset[str]] = {
-    ItemKind.RESULT: frozenset({"outcome", "started_at", "finished_at", "world"}),
+    ItemKind.RESULT: frozenset({"outcome", "started_at", "finished_at", "scores", "world"}),
     ItemKind.TRANSCRIPT: frozenset({"turn", "at", "role", "kind", "body"}),
     ItemKind.JUDGE: frozenset(
         {"call_id", "rubric", "stage", "fingerprint", "unscored_reason", "at", "cost_source"}
@@ -42,11 +49,22 @@ _NAMING_FIELDS: dict[ItemKind, frozenset[str]] = {
         {"tier", "image_digest", "lockfile_digest", "machine", "simulators", "pool"}
     ),
 }
-_OPAQUE_FIELD = "extra"
+# A marker can be longer than what it stands for, and these fields take no text without end.
+_BOUNDED_FIELDS = frozenset(
+    {
+        "agent", "by", "call_id", "category", "code", "file", "fix", "model", "name", "origin",
+        "paths", "probe", "role", "target", "type",
+    }
+)  # fmt: skip
+_SMALLEST_BOUND = 200
 
 # Possessive, so that no text can make them go back and try again.
 _PIECE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
 _COLON = re.compile(rb"[ \t\r\n]*+:")
+_OWN_NAME = re.compile(rb'"[a-z_]{1,30}"')
+_TIME_OR_DIGEST = re.compile(
+    rb'"?(?:sha256:[0-9a-f]{64}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,16}(?:Z|[+-][0-9:]{4,6}))"?'
+)
 
 
 class Redacted(NamedTuple):
@@ -66,12 +84,18 @@ Numbering = Callable[[Secret], int]
 
 
 def redacted(
-    data: bytes, kind: ItemKind, *, held: "Held | None" = None, number: Numbering | None = None
+    data: bytes,
+    kind: ItemKind,
+    *,
+    held: "Held | None" = None,
+    number: Numbering | None = None,
+    is_sound: bool = True,
 ) -> Redacted:
     """Return an item without the secrets that its text shows, and without those in `held`.
 
     Equal bytes, `held` and numbers give equal bytes. Redacting again changes nothing. Without
-    `number`, secrets are numbered as they come, past the numbers that the item has already.
+    `number`, secrets are numbered as they come, past the numbers that the item has already. Without
+    `is_sound` no field names anything: of what was refused, each can say whatever it likes.
     """
     if not is_looked_at(data, kind):
         return Redacted(data, Counter(), [])
@@ -83,17 +107,18 @@ def redacted(
     if not found:
         return Redacted(data, Counter(), [])
     markers = _markers_of(found, number or _numbers_past(data))
+    kept = _NAMING_FIELDS.get(kind, _NONE) if is_sound else _NONE
     if kind in _LINES:
-        lines = [_cleaned_document(line, kind, markers) for line in data.split(b"\n")]
+        lines = [_cleaned_document(line, kept, markers) for line in data.split(b"\n")]
         return Redacted(b"\n".join(lines), markers.counts, found)
     if kind in _DOCUMENTS:
-        return Redacted(_cleaned_document(data, kind, markers), markers.counts, found)
+        return Redacted(_cleaned_document(data, kept, markers), markers.counts, found)
     return Redacted(markers.cleaned(data), markers.counts, found)
 
 
 def is_looked_at(data: bytes, kind: ItemKind) -> bool:
     """Return whether an item is looked through: attachments that are no text are not."""
-    return kind is not ItemKind.REDACTIONS and not (kind is ItemKind.FILE and is_binary(data))
+    return not (kind is ItemKind.FILE and is_binary(data))
 
 
 def redacted_text(text: str) -> str:
@@ -236,17 +261,22 @@ class _Markers:
 
 
 class _WholeMarkers(_Markers):
-    """Replaces each text as a whole, short ones excepted: they are words."""
+    """Replaces each text as a whole, except for short ones, which are words, for times and digests."""
 
     def are_due(self, data: bytes) -> bool:
-        return len(data) > _SPLIT_FROM and not _MARKER_BYTES.fullmatch(data.strip(b'"'))
+        return (
+            len(data) > _SPLIT_FROM
+            and not _MARKER_BYTES.fullmatch(data.strip(b'"'))
+            and not _TIME_OR_DIGEST.fullmatch(data)
+        )
 
     def cleaned(self, text: bytes) -> bytes:
         self.counts[MANY] += 1
-        return marker(MANY, 1).encode()
+        # Each its own number: two names of an object are not to become one.
+        return marker(MANY, self.counts[MANY]).encode()
 
 
-def _cleaned_document(data: bytes, kind: ItemKind, markers: _Markers) -> bytes:
+def _cleaned_document(data: bytes, kept: frozenset[str], markers: _Markers) -> bytes:
     """Return a JSON document with markers in its strings; what is no JSON is cleaned as text."""
     if not markers.are_due(data):
         return data
@@ -254,9 +284,8 @@ def _cleaned_document(data: bytes, kind: ItemKind, markers: _Markers) -> bytes:
         json.loads(data)
     except (ValueError, RecursionError):
         return markers.cleaned(data)
-    kept = _NAMING_FIELDS.get(kind, frozenset())
     pieces: list[bytes] = []
-    done, depth, field = 0, 0, ""
+    done, depth, field, name = 0, 0, "", ""
     for found in _PIECE.finditer(data):
         token = found[0]
         if token in b"{[":
@@ -264,23 +293,30 @@ def _cleaned_document(data: bytes, kind: ItemKind, markers: _Markers) -> bytes:
         elif token in b"}]":
             depth -= 1
         else:
-            is_key = _COLON.match(data, found.end()) is not None
-            if is_key and depth == 1:
-                field = str(json.loads(token))
-            elif field not in kept and (not is_key or field == _OPAQUE_FIELD):
-                pieces += [data[done : found.start()], _cleaned_string(token, markers)]
-                done = found.end()
+            is_name = _COLON.match(data, found.end()) is not None
+            if is_name:
+                name = str(json.loads(token))
+                field = name if depth == 1 else field
+            if field in kept or (is_name and _OWN_NAME.fullmatch(token)):
+                continue
+            is_bounded = is_name or name in _BOUNDED_FIELDS
+            cleaned = _cleaned_string(token, markers, is_bounded=is_bounded)
+            pieces += [data[done : found.start()], cleaned]
+            done = found.end()
     return b"".join([*pieces, data[done:]])
 
 
-def _cleaned_string(token: bytes, markers: _Markers) -> bytes:
+def _cleaned_string(token: bytes, markers: _Markers, *, is_bounded: bool) -> bytes:
     if not markers.are_due(token):
         return token
-    text = str(json.loads(token)).encode(errors="surrogatepass")
-    cleaned = markers.cleaned(text)
-    if cleaned == text:
+    text = str(json.loads(token))
+    raw = text.encode(errors="surrogatepass")
+    cleaned = markers.cleaned(raw)
+    if cleaned == raw:
         return token
     written = cleaned.decode(errors="surrogatepass")
+    if is_bounded:
+        written = written[: max(len(text), _SMALLEST_BOUND)]
     try:
         return json.dumps(written, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -66,7 +66,8 @@ def _found(kind: str, shape: re.Pattern[bytes], plain: bytes) -> Iterator[Secret
 def _may_hold_a_key(plain: bytes) -> bool:
     """Return whether a text has a long word with digits that is no digest, commit or UUID."""
     return any(
-        _DIGIT.search(found[0]) and not _IDENTIFIER.fullmatch(found[0])
+        (_DIGIT.search(found[0]) and not _IDENTIFIER.fullmatch(found[0]))
+        or _SURELY_A_KEY.search(found[0])
         for found in _LONG_WORD.finditer(plain)
     )
 
@@ -79,6 +80,10 @@ _IDENTIFIER = re.compile(
     rb"|att_[A-Za-z0-9_-]{10,60}"
     # A time, a name of words and small numbers: 2026-11-29T12, refund-twice-2, test_order_17.
     rb"|[0-9-]{8,12}T[0-9]{2,6}|(?:[A-Za-z]{1,20}[_-]{1,3}){0,10}+[A-Za-z]{0,20}[_-]?[0-9]{1,5}"
+)
+# Short ones whose digits can, by chance, all be at the end or none at all: one of twenty of AWS.
+_SURELY_A_KEY = re.compile(
+    rb"A(?:KIA|SIA|BIA|CCA)[A-Z2-7]{16}|gh[pousr]_[A-Za-z0-9]{36}|[rs]k_(?:live|test|prod)_[A-Za-z0-9]{10}"
 )
 # Addresses and names that the rules know beside the keys; nobody gets in by them.
 _PLACES = frozenset(

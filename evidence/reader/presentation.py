@@ -255,7 +255,7 @@ def download_name(path: str) -> str:
 
 def refusal_name(refusal: Refusal) -> str:
     """Return a file name for refused bytes."""
-    return download_name(refusal.path or f"segment-{refusal.pk}.zip")
+    return download_name(refusal.shown_path or f"segment-{refusal.pk}.zip")
 
 
 def indented_json(text: str) -> str:

@@ -252,7 +252,7 @@ def quarantine_file(request: HttpRequest, refusal_id: int) -> HttpResponse:
             "A whole segment is sent as it came, secrets too, and only to maintainers who ask for that.",
             fix="Ask a maintainer of the project to take it from the quarantine.",
         )
-    name = presentation.download_name(refusal.path)
+    name = presentation.refusal_name(refusal)
     return attachment(store.shown_refusal_bytes(refusal), name=name)
 
 

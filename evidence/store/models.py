@@ -331,6 +331,11 @@ class Refusal(models.Model):
     def __str__(self) -> str:
         return f"{self.category}: {self.path}"
 
+    @property
+    def shown_path(self) -> str:
+        """The path as anybody may see it: whoever sends something names it as he likes."""
+        return redacted_text(self.path)
+
 
 class JudgeCall(models.Model):
     """One scoring of one run on one rubric by one stage. Its rationale stays in the object."""

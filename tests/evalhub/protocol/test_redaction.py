@@ -3,6 +3,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha256
+from random import Random
 from re import _parser as re_parser  # type: ignore[attr-defined]  # the only one who knows
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +16,7 @@ from evalhub.protocol import markers, redaction, secrets
 from evalhub.protocol.faults import parse_document
 from evalhub.protocol.markers import MARKER
 from evalhub.protocol.paths import ItemKind
-from evalhub.protocol.records import JudgeLine, Result, Turn
+from evalhub.protocol.records import Failure, JudgeLine, Preflight, Result, Turn
 from evalhub.protocol.redaction import Held, redacted, redacted_text, secret_counts
 from evalhub.protocol.secrets import Secret, make_ready
 from tests.evalhub.protocol.secret_samples import AWS_KEY, GITHUB_TOKEN, PRIVATE_KEY, STRIPE_KEY
@@ -313,3 +314,91 @@ def test_secret_counts_counts_different_secrets_by_kind_and_looks_at_the_name() 
     assert sum(secret_counts(data, ItemKind.TRANSCRIPT).values()) == 1
     assert sum(secret_counts(b"nothing", ItemKind.FILE, name=f"{GITHUB_TOKEN}.txt").values()) == 1
     assert not secret_counts(b'{"counts": {"aws": 1}}', ItemKind.REDACTIONS)
+
+
+def aws_key(number: int) -> str:
+    """Return one of many different keys of AWS."""
+    letters = Random(number).choices("QZXYLPMNFHIRTUVWGSK234567", k=16)  # noqa: S311 - opens nothing
+    return f"AKIA{''.join(letters)}"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "AKIA" + "QZXYLPMNFHIRTUVW",
+        "AKIA" + "HTIRIGMWQNFYKN26",
+        "ghp_" + "aBcdEfghIjkmNopqRstuvWxyzZcFhJlMnQrTv",
+        "sk_" + "live_" + "HqLyjWDarjtTzdpdcQxKfnVb",
+    ],
+)
+def test_redacted_finds_keys_that_have_no_digits_or_look_like_names(key: str) -> None:
+    assert key not in text_of(redacted(turn(f"It is {key}."), ItemKind.TRANSCRIPT).data)
+
+
+def test_redacted_cleans_names_that_are_not_ours() -> None:
+    guard = {"name": "g", "expected": {GITHUB_TOKEN: 1}, "result": "ok", "fix": "x"}
+
+    done = redacted(json.dumps({"guards": [guard]}).encode(), ItemKind.PREFLIGHT)
+    faults = redacted(json.dumps({AWS_KEY: {GITHUB_TOKEN: 1}}).encode(), ItemKind.FAULTS)
+
+    assert json.loads(done.data)["guards"][0]["expected"] == {"[redacted:github-pat:1]": 1}
+    assert AWS_KEY.encode() not in faults.data
+    assert GITHUB_TOKEN.encode() not in faults.data
+
+
+def test_redacted_keeps_texts_within_the_bounds_of_their_fields() -> None:
+    """A key of AWS is shorter than its marker, and a name of 500 characters may be full of them."""
+    name = " ".join(aws_key(number) for number in range(23))
+    label = " ".join(aws_key(number) for number in range(9))
+    failure = {"category": label, "root_cause": name, "by": label}
+    line = {"turn": 1, "role": "tool", "kind": "tool_call", "agent": name, "tool": {"name": name}}
+
+    parse_document(Turn, redacted(json.dumps(line).encode(), ItemKind.TRANSCRIPT).data)
+    shown = redacted(json.dumps(failure).encode(), ItemKind.FAILURE).data
+
+    assert parse_document(Failure, shown).root_cause.count("[redacted:") == 23
+    assert "AKIA" not in shown.decode()
+
+
+def test_redacted_leaves_a_document_of_keys_alone_what_it_is() -> None:
+    guards = [
+        {
+            "name": "g",
+            "expected": {key: key},
+            "result": "ok",
+            "at": "2026-11-29T12:00:00Z",
+            "fix": key,
+        }
+        for key in map(aws_key, range(250))
+    ]
+
+    done = redacted(json.dumps({"guards": guards}).encode(), ItemKind.PREFLIGHT)
+
+    shown = parse_document(Preflight, done.data)
+    assert shown.guards[0].at is not None
+    assert b"AKIA" not in done.data
+
+
+def test_redacted_trusts_no_field_of_what_was_refused() -> None:
+    data = json.dumps({"outcome": GITHUB_TOKEN, "world": {AWS_KEY: AWS_KEY}}).encode()
+
+    done = redacted(data, ItemKind.RESULT, is_sound=False)
+
+    assert json.loads(done.data).keys() == {"outcome", "world"}
+    assert GITHUB_TOKEN.encode() not in done.data
+    assert AWS_KEY.encode() not in done.data
+
+
+def test_redacted_looks_into_the_record_of_redactions() -> None:
+    data = json.dumps({"counts": {GITHUB_TOKEN: 1, "github-pat": 2}}).encode()
+
+    done = redacted(data, ItemKind.REDACTIONS)
+
+    assert json.loads(done.data)["counts"] == {"[redacted:github-pat:1]": 1, "github-pat": 2}
+
+
+def test_redacted_leaves_the_names_of_measured_values() -> None:
+    """Statistics go by them."""
+    data = json.dumps({"outcome": "passed", "scores": {STRIPE_KEY.lower(): 1.0}}).encode()
+
+    assert redacted(data, ItemKind.RESULT).data == data

@@ -155,3 +155,26 @@ def test_a_page_full_of_fake_markers_is_a_page(client: Client) -> None:
     assert "<b>" not in text.partition("<article")[2]
     short = client.get(reverse("run", args=[run.pk])).content.decode()
     assert '<mark class="redacted">[redacted:aws:1]</mark> &lt;i&gt;' in short
+
+
+def test_what_was_refused_shows_no_secret_in_names_or_fields(client: Client) -> None:
+    run = make_run()
+    name = f"runs/{run.scenario}/{run.arm}/1/files/{GITHUB_TOKEN}"
+    failure = f"runs/{run.scenario}/{run.arm}/1/failure.json"
+    send(run.attempt, {name: b"one"})
+    send(run.attempt, {name: b"another"})
+    send(run.attempt, {"lane/redactions.json": json.dumps({"seen": GITHUB_TOKEN}).encode()})
+    send(run.attempt, {failure: json.dumps({"outcome": GITHUB_TOKEN}).encode()})
+    client.force_login(make_user(project=run.plan.project, role=Role.TRIAGER))
+    refusals = list(Refusal.objects.all())
+    assert len(refusals) == 3
+
+    for address in (
+        reverse("quarantine", args=[run.plan.digest]),
+        reverse("lane", args=[run.plan.digest, run.lane.name]),
+        *(reverse("quarantine-file", args=[refusal.pk]) for refusal in refusals),
+    ):
+        response = client.get(address)
+        assert response.status_code == 200
+        assert GITHUB_TOKEN not in response.content.decode(), address
+        assert GITHUB_TOKEN not in str(response.headers), address
