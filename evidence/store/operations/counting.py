@@ -14,6 +14,7 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Greatest
 
 from evidence.store.models import PlanStorage, Refusal, Segment, StoredClass
+from lanes.plans.models import Plan
 
 AT_ONCE = 2_000
 
@@ -38,9 +39,12 @@ def count_stored() -> int:
     return _count_segments() + _count_refused()
 
 
-def has_uncounted() -> bool:
-    """Return whether some segments are not counted yet."""
-    return uncounted_segments().exists() or uncounted_refusals().exists()
+def has_uncounted(plan: Plan) -> bool:
+    """Return whether some segments of a plan are not counted yet."""
+    return (
+        uncounted_segments().filter(attempt__lane__plan=plan).exists()
+        or uncounted_refusals().filter(plan=plan).exists()
+    )
 
 
 def uncounted_segments() -> QuerySet[Segment]:

@@ -102,6 +102,8 @@ def _taken(
         recording.quarantine_segment(
             attempt, upload, error, object_key=object_key, at=at, is_heard=is_heard
         )
+        if queries.refused_and_removed(attempt, object_key) is not None:
+            _remove_again(object_key)
         raise SegmentRefusedError(
             f"The segment was refused as {error.unfit.category} ({error.unfit.code}):"
             f" {error.unfit.detail}"
@@ -110,9 +112,17 @@ def _taken(
         attempt, upload, content, object_key=object_key, at=at, is_heard=is_heard
     )
     if not received.is_new and recording.is_removed(attempt, seq):
-        # It was received, and removed, while this upload of the same bytes was under way.
-        object_store().delete(object_key)
+        _remove_again(object_key)
     return received
+
+
+def _remove_again(object_key: str) -> None:
+    """Remove what was received and removed while an upload of the same bytes was under way.
+
+    While there is no tombstone, the bytes are still to go, and it is to be written from them.
+    """
+    if object_store().exists(objects.tombstone_key(object_key)):
+        object_store().delete(object_key)
 
 
 def _expect_not_removed(attempt: Attempt, seq: int, upload: Upload) -> None:

@@ -124,9 +124,9 @@ def due_with(project: Project, days: Days, *, at: datetime) -> list[Due]:
 def sweep_retention(*, at: datetime) -> int:
     """Order away what is older than its project keeps, some plans at a time; return how many orders.
 
-    Waits while segments are not counted yet, and until those who need plans have pinned them.
+    Waits until those who need plans have pinned them, and leaves a plan until its segments are counted.
     """
-    if counting.has_uncounted() or not _pins_are_known(at=at):
+    if not _pins_are_known(at=at):
         return 0
     ordered = 0
     for project in Project.objects.order_by("pk").iterator():
@@ -177,8 +177,9 @@ _DECIDED = Q(plan__cancelled_at__isnull=False) | Q(
 def _order(storage: PlanStorage, kept_for: int, *, at: datetime) -> bool:
     plan = Plan.objects.select_related("project").defer("document").get(pk=storage.plan_id)
     pins.lock(plan)
-    # A pin may have been set since, or evidence may have come.
-    if not _due(plan.project, storage.stored_class, kept_for, at=at).filter(pk=storage.pk).exists():
+    # A pin may have been set since, or evidence may have come: its age is known once it is counted.
+    due = _due(plan.project, storage.stored_class, kept_for, at=at)
+    if counting.has_uncounted(plan) or not due.filter(pk=storage.pk).exists():
         return False
     stored_class = StoredClass(storage.stored_class)
     days = f"{kept_for} day{'' if kept_for == 1 else 's'}"

@@ -27,6 +27,7 @@ from evidence.store.operations import (
     tombstones,
 )
 from evidence.store.operations.findings import Finding, Scope
+from evidence.store.operations.purging import Target
 from evidence.store.operations.recording import PlanPurgedError
 from evidence.store.queries import EvidenceRemovedError
 from evidence.store.storage import object_store
@@ -174,7 +175,7 @@ def test_upload_that_was_under_way_when_its_plan_was_purged_leaves_nothing() -> 
         intake.receive_segment(
             attempt,
             7,
-            stream=PurgingStream(data, attempt),
+            stream=PurgingStream(data, purging.whole_plan(attempt.lane.plan)),
             length=len(data),
             content_digest=content_digest(data),
             at=NOW,
@@ -187,15 +188,18 @@ def test_upload_that_was_under_way_when_its_plan_was_purged_leaves_nothing() -> 
 
 
 class PurgingStream(io.BytesIO):
-    """A body in the midst of which the plan is purged."""
+    """A body in the midst of which something is purged, and perhaps removed at once."""
 
-    def __init__(self, data: bytes, attempt: Attempt) -> None:
+    def __init__(self, data: bytes, target: Target, *, is_swept: bool = False) -> None:
         super().__init__(data)
-        self.attempt = attempt
+        self.target = target
+        self.is_swept = is_swept
 
     def read(self, size: int | None = -1, /) -> bytes:
         if self.tell() == 0:
-            purging.purge(purging.whole_plan(self.attempt.lane.plan), **WHO)
+            purging.purge(self.target, **WHO)
+            if self.is_swept:
+                swept()
         return super().read(size)
 
 
@@ -210,6 +214,30 @@ def test_refused_segment_that_was_purged_is_turned_away_before_it_is_stored_agai
         send_segment(attempt, data, seq=90)
 
     assert len(keys("zip")) == 2
+    assert findings() == []
+
+
+@pytest.mark.parametrize("is_swept", [True, False])
+def test_refused_segment_that_is_purged_while_it_is_sent_again_is_not_back(
+    *, is_swept: bool
+) -> None:
+    """The second upload has looked for a removal before there was one, and stores after it."""
+    attempt = make_attempt(make_plan())
+    data = broken_segment(attempt)
+    target = purging.one_segment(attempt.lane.plan, attempt.key, 90)
+
+    with pytest.raises(intake.SegmentRefusedError):
+        intake.receive_segment(
+            attempt,
+            90,
+            stream=PurgingStream(data, target, is_swept=is_swept),
+            length=len(data),
+            content_digest=content_digest(data),
+            at=NOW,
+        )
+    swept()
+
+    assert keys("zip") == []
     assert findings() == []
 
 

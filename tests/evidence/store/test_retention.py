@@ -15,7 +15,7 @@ from evidence.store.operations.retention import Days, Due, RetentionInvalidError
 from evidence.store.storage import object_store
 from lanes.plans.models import Attempt, Plan, PlanState
 from lanes.projects.models import AuditEntry
-from tests.evidence.factories import make_refusal, make_run
+from tests.evidence.factories import make_refusal, make_run, send_members
 from tests.lanes.factories import NOW, make_attempt, make_plan, make_project
 
 pytestmark = pytest.mark.django_db
@@ -184,6 +184,28 @@ def test_retention_waits_until_everything_is_counted() -> None:
     counting.count_stored()
     # What came yesterday makes the plan's records young again; its transcripts are not.
     assert retention.sweep_retention(at=later(100)) == 1
+
+
+def test_what_comes_between_looking_and_ordering_stays_though_its_plan_is_concluded_again() -> None:
+    attempt = make_attempt(make_plan())
+    plan = make_decided(attempt)
+    retention.set_retention(plan.project, Days(5, 5), actor=ACTOR, at=NOW)
+    at = later(100)
+    due = list(retention._old(plan.project, Days(5, 5), at=at))
+    send_members(attempt, {"lane/logs/agent.1.log": b"More.\n"}, at=at)
+    decide(plan)
+
+    assert not any(retention._order(storage, kept_for, at=at) for storage, kept_for in due)
+    assert not Removal.objects.exists()
+
+
+def test_other_plans_that_are_not_counted_hold_nothing_up() -> None:
+    plan = make_decided()
+    retention.set_retention(plan.project, Days(5, 5), actor=ACTOR, at=NOW)
+    make_run(make_attempt(make_plan()))
+    pins_seen(later(100))
+
+    assert retention.sweep_retention(at=later(100)) == 2
 
 
 def test_dry_run_counts_what_would_go_and_changes_nothing() -> None:
