@@ -1,7 +1,7 @@
 """Who a CI job is, as its signed identity says, and what of a plan's source disagrees with it."""
 
 from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -63,6 +63,17 @@ class PublisherSettings(Record):
     environment: Line = ""
     refs: list[Label] = Field(default=[], max_length=50)
     may_put_documents: bool = False
+
+
+TokenScope = Literal["plan:register", "lane:write", "read", "document:write", "project:admin"]
+
+
+class TokenSettings(Record):
+    """A token to be made: for what, what it may do, and for how many days."""
+
+    name: Annotated[Label, Field(max_length=100)]
+    scopes: list[TokenScope] = Field(min_length=1, max_length=5)
+    days: int | None = Field(default=None, ge=1, le=3650)
 
 
 class _Known(NamedTuple):

@@ -31,6 +31,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "suite": Command("suite", "register the scenarios of a project"),
     "policy": Command("policy", "register or check what a project's gate demands"),
+    "token": Command("token", "make, list or revoke tokens of a project"),
     "plan": Command("plan", "build, check, register, close, reopen or cancel a plan"),
     "lane": Command("lane", "run a lane of a plan and send its evidence"),
     "push": Command("push", "send a spool, or the results of another tool"),

@@ -166,6 +166,28 @@ class Store:
     def policy(self, project: str) -> JsonObject:
         return self._json(self._request("GET", f"/projects/{_project(project)}/policy"))
 
+    def suite(self, project: str, name: str) -> JsonObject:
+        path = f"/projects/{_project(project)}/suite"
+        return self._json(self._request("GET", path, params={"name": name}))
+
+    def tokens(self, project: str) -> JsonObject:
+        path = f"/projects/{_project(project)}/tokens"
+        return self._json(self._request("GET", path, params={"limit": 200}))
+
+    def make_token(self, project: str, document: JsonObject) -> JsonObject:
+        path = f"/projects/{_project(project)}/tokens"
+        return self._json(self._request("POST", path, json=document))
+
+    def revoke_token(self, project: str, number: int) -> None:
+        self._request("DELETE", f"/projects/{_project(project)}/tokens/{number}")
+
+    def publishers(self, project: str) -> JsonObject:
+        return self._json(self._request("GET", f"/projects/{_project(project)}/publishers"))
+
+    def trust_publisher(self, project: str, document: JsonObject) -> JsonObject:
+        path = f"/projects/{_project(project)}/publishers"
+        return self._json(self._request("POST", path, json=document))
+
     def adopt(self, project: str, document: JsonObject) -> JsonObject:
         path = f"/projects/{_project(project)}/baselines"
         return self._json(self._request("POST", path, json=document))

@@ -3,7 +3,7 @@
 from django.urls import path
 from django.views.decorators.debug import sensitive_post_parameters
 
-from lanes.projects.api import channels, notices, publishers, token
+from lanes.projects.api import channels, notices, publishers, token, tokens
 
 _PROJECT = "projects/<project:project>/"
 
@@ -22,6 +22,12 @@ urlpatterns = [
         f"{_PROJECT}publishers/<int:number>",
         publishers.PublisherEndpoint.as_view(),
         name="api-publisher",
+    ),
+    path(f"{_PROJECT}tokens", tokens.TokensEndpoint.as_view(), name="api-tokens"),
+    path(
+        f"{_PROJECT}tokens/<int:number>",
+        tokens.StaticTokenEndpoint.as_view(),
+        name="api-static-token",
     ),
     path(f"{_PROJECT}refusals", publishers.RefusalsEndpoint.as_view(), name="api-refusals"),
     path(f"{_PROJECT}notices", notices.NoticesEndpoint.as_view(), name="api-notices"),

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from django import forms
 
-from evalhub.protocol.identity import PublisherSettings
+from evalhub.protocol.identity import PublisherSettings, TokenSettings
 from evalhub.web.templatetags.formatting import words
-from lanes.projects.models import ChannelKind, NoticeKind
+from lanes.projects.models import ChannelKind, NoticeKind, Scope
 from lanes.projects.operations.channels import CHOSEN_KINDS
 
 
@@ -114,3 +114,30 @@ class PublisherForm(forms.Form):
     @property
     def settings(self) -> PublisherSettings:
         return PublisherSettings(**self.cleaned_data)
+
+
+_SCOPES = {
+    Scope.READ: "read pages' content: plans, runs, transcripts, conclusions",
+    Scope.PLAN_REGISTER: "register plans and wait for what they mean",
+    Scope.LANE_WRITE: "open lanes and send their evidence",
+    Scope.DOCUMENT_WRITE: "register suite and policy",
+    Scope.PROJECT_ADMIN: "all of that and everything that a maintainer may",
+}
+
+
+class TokenForm(forms.Form):
+    """A token to be made; whether it may live so long is for the operation to find out."""
+
+    name = forms.CharField(
+        label="Name", max_length=100, help_text="For a person: who uses it, and where."
+    )
+    scopes = forms.MultipleChoiceField(
+        label="What it may do",
+        choices=[(scope.value, f"{scope.value}: {told}") for scope, told in _SCOPES.items()],
+        widget=forms.CheckboxSelectMultiple,
+    )
+    days = forms.IntegerField(label="Days until it ends", min_value=1, max_value=3650)
+
+    @property
+    def settings(self) -> TokenSettings:
+        return TokenSettings(**self.cleaned_data)

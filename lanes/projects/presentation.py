@@ -24,10 +24,11 @@ from lanes.projects.models import (
     Notice,
     Project,
     SpeakerRefusal,
+    Token,
     TrustedPublisher,
 )
 from lanes.projects.operations import wording
-from lanes.projects.queries import notices, publishers
+from lanes.projects.queries import notices, publishers, tokens
 
 
 def open_notices(request: HttpRequest) -> dict[str, Any]:
@@ -100,6 +101,44 @@ def publisher_row(publisher: TrustedPublisher) -> dict[str, object]:
         "created_at": rfc3339(publisher.created_at),
         "last_used_at": rfc3339(used) if used is not None else None,
     }
+
+
+class ToldToken(NamedTuple):
+    """A token and how it stands: `good`, `ending`, `expired` or `revoked`."""
+
+    token: Token
+    state: str
+
+
+def told_token(token: Token, *, at: datetime) -> ToldToken:
+    """Return a token that somebody made, with its state; `ending` is good, but not for long."""
+    if token.revoked_at is not None:
+        return ToldToken(token, "revoked")
+    if token.expires_at is None:
+        return ToldToken(token, "good")
+    if token.expires_at <= at:
+        return ToldToken(token, "expired")
+    return ToldToken(token, "ending" if token.expires_at <= at + tokens.SOON else "good")
+
+
+def token_row(token: Token, *, at: datetime) -> dict[str, object]:
+    """Return a token that somebody made, for the API; its secret is not known here."""
+    return {
+        "number": token.pk,
+        "name": token.name,
+        "prefix": token.prefix,
+        "scopes": token.scopes,
+        "state": told_token(token, at=at).state,
+        "made_by": token.made_by or None,
+        "created_at": rfc3339(token.created_at),
+        "expires_at": _time(token.expires_at),
+        "last_used_at": _time(token.last_used_at),
+        "revoked_at": _time(token.revoked_at),
+    }
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else rfc3339(at)
 
 
 def refusal_row(refusal: SpeakerRefusal) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from lanes.projects.views import channels, feeds, notices, publishers, sign_in
+from lanes.projects.views import channels, feeds, notices, publishers, sign_in, tokens
 
 _NOTICES = "projects/<project:project>/notices/"
 
@@ -26,6 +26,12 @@ urlpatterns = [
         "projects/<project:project>/publishers/<int:number>/remove/",
         publishers.remove_publisher,
         name="publisher-remove",
+    ),
+    path("projects/<project:project>/tokens/", tokens.token_list, name="tokens"),
+    path(
+        "projects/<project:project>/tokens/<int:number>/revoke/",
+        tokens.revoke_token,
+        name="token-revoke",
     ),
     path(f"{_NOTICES}channels/", channels.channel_list, name="notice-channels"),
     path(f"{_NOTICES}channels/<slug:name>/", channels.channel, name="notice-channel"),

@@ -90,6 +90,19 @@ class Token(models.Model):
         related_name="tokens",
     )
     source = models.JSONField(null=True, help_text="evalhub.protocol.identity.VerifiedSource.")
+    made_by = models.CharField(
+        max_length=200, default="", db_default="", help_text="As the audit names who it was."
+    )
+
+    class Meta:
+        indexes = [
+            models.Index(
+                # Lane and run tokens are many, and nobody lists them.
+                name="token_static_of_project",
+                fields=["project", "-id"],
+                condition=Q(attempt__isnull=True, publisher__isnull=True),
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.prefix}… ({self.name})"

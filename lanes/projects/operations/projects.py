@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from evalhub.protocol.scalars import ProjectName
 from evalhub.web.errors import DomainError
 from lanes.projects.models import Project, Scope
-from lanes.projects.operations import audit, tokens
+from lanes.projects.operations import audit, static_tokens, tokens
 
 _PROJECT_NAME = TypeAdapter[str](ProjectName)
 
@@ -72,7 +72,12 @@ def create_project(
                 project, actor=actor, action="project.create", subject=name, after=settings, at=at
             )
             first = tokens.issue_token(
-                project, name="first token", scopes=[Scope.PROJECT_ADMIN], at=at, actor=actor
+                project,
+                name="first token",
+                scopes=[Scope.PROJECT_ADMIN],
+                expires_at=static_tokens.latest_end(at),
+                actor=actor,
+                at=at,
             )
     except IntegrityError:
         raise ProjectExistsError(

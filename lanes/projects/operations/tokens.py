@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from evalhub.protocol.identity import VerifiedSource
+from evalhub.protocol.scalars import rfc3339
 from lanes.projects.models import Project, Scope, Token, TrustedPublisher
 from lanes.projects.operations import audit
 from lanes.projects.queries import tokens as token_queries
@@ -64,6 +65,7 @@ def issue_token(  # noqa: PLR0913 - what a token may do is said in full by whoev
         attempt=attempt,
         publisher=identity.publisher if identity is not None else None,
         source=identity.source.model_dump(mode="json") if identity is not None else None,
+        made_by=actor[:200],
         created_at=at,
         expires_at=expires_at,
     )
@@ -79,7 +81,11 @@ def issue_token(  # noqa: PLR0913 - what a token may do is said in full by whoev
 
 
 def _told(token: Token) -> dict[str, object]:
-    return {} if token.source is None else {"source": token.source}
+    until = token.expires_at
+    return {
+        **({} if token.source is None else {"source": token.source}),
+        **({} if until is None else {"expires_at": rfc3339(until)}),
+    }
 
 
 @transaction.atomic

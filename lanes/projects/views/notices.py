@@ -12,7 +12,7 @@ from evalhub.web.parameters import BadParameterError, query_with, whole_number
 from lanes.projects import presentation
 from lanes.projects.models import NoticeKind, NoticeState, Role
 from lanes.projects.operations import notices as notice_operations
-from lanes.projects.queries import actors, feeds, members, notices
+from lanes.projects.queries import actors, feeds, members, notices, tokens
 
 PER_PAGE = 50
 
@@ -41,6 +41,7 @@ def notice_list(request: HttpRequest, project: str) -> HttpResponse:
         start=start,
         limit=PER_PAGE,
     )
+    may_change = members.has_role(request.user, found, Role.MAINTAINER)
     context = {
         "project": found,
         "notices": page.notices,
@@ -50,7 +51,8 @@ def notice_list(request: HttpRequest, project: str) -> HttpResponse:
         "states": NoticeState.values,
         "kind": kind,
         "state": state,
-        "may_change": members.has_role(request.user, found, Role.MAINTAINER),
+        "may_change": may_change,
+        "ending": tokens.ending_tokens_of(found, at=timezone.now()) if may_change else [],
         "feed_link": feeds.feed_links_in_use(request.user, found).first(),
     }
     return render(request, "lanes/projects/notice_list.html", context)

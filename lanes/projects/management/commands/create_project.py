@@ -3,6 +3,7 @@
 import json
 from argparse import ArgumentParser
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
@@ -50,5 +51,8 @@ class Command(BaseCommand):
             answer = {"project": name, "token": created.secret, "scopes": [Scope.PROJECT_ADMIN]}
             self.stdout.write(json.dumps(answer))
             return
-        self.stdout.write(f"Project {name} is there. Its first token (project:admin), shown once:")
+        self.stdout.write(
+            f"Project {name} is there. Its first token (project:admin), shown once and"
+            f" good for {settings.TOKEN_DAYS} days:"
+        )
         self.stdout.write(created.secret)
