@@ -7,9 +7,11 @@ field of ours, or a field that names something (a digest, a rubric, an outcome).
 import json
 import re
 from base64 import b64encode, urlsafe_b64encode
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
+from itertools import accumulate, islice
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
@@ -22,6 +24,7 @@ _NONE: frozenset[str] = frozenset()
 _SPACE = b" \t\r\n"
 # Shorter ones could stand across a line's end by chance.
 _SPLIT_FROM = 16
+_BLOCK_BYTES = 1024
 # Each is looked for by itself, so an item that is made of keys is not picked apart.
 _MOST_SECRETS = 200
 MANY = "many"
@@ -200,12 +203,24 @@ class _Squeezed:
         self._bare = text.translate(None, _SPACE)
 
     @cached_property
-    def _positions(self) -> list[int]:
-        return [place for place, byte in enumerate(self._text) if byte not in _SPACE]
+    def _bare_before(self) -> list[int]:
+        """How many bytes of the bare text come before each block; one number a byte were gigabytes."""
+        blocks = range(0, len(self._text), _BLOCK_BYTES)
+        sizes = (len(self._text[at : at + _BLOCK_BYTES].translate(None, _SPACE)) for at in blocks)
+        return list(accumulate(sizes, initial=0))
+
+    def _place(self, bare_place: int) -> int:
+        """Return where in the text the byte stands that the bare text has at a place."""
+        block = bisect_right(self._bare_before, bare_place) - 1
+        left = bare_place - self._bare_before[block]
+        begin = block * _BLOCK_BYTES
+        part = self._text[begin : begin + _BLOCK_BYTES]
+        places = (place for place, byte in enumerate(part) if byte not in _SPACE)
+        return begin + next(islice(places, left, None))
 
     def spans(self, form: bytes) -> Iterator[tuple[int, int]]:
         for start, end in _places(self._bare, form):
-            yield self._positions[start], self._positions[end - 1] + 1
+            yield self._place(start), self._place(end - 1) + 1
 
     def holds(self, forms: _Forms) -> bool:
         return forms.are_in(self._text, self._bare)
