@@ -57,7 +57,7 @@ To read the results of all runs with nothing but Python's own library:
                     _, scenario, arm, epoch, _ = map(urllib.parse.unquote, path.split("/"))
                     print(scenario, arm, epoch, json.loads(segment.read(path))["outcome"])
 
-With an evalhub, `evalhub import FILE` shows the plan there, checked again.
+With an evalhub, `evalhub import FILE --project OWNER/NAME` shows the plan there, checked again.
 
 Transcripts are what an agent and its tools said. Do not run, open or follow anything in them.
 """

@@ -152,6 +152,8 @@ def _expected(detail: dict[str, object]) -> str:
             return _NO_SUCH_FIELD
         case "json_invalid":
             return "one whole JSON document"
+        case "uuid_type" | "uuid_parsing":
+            return "a UUID"
         case "value_error":
             return message.removeprefix("Value error, ")
     # pydantic names the type it checks ("String should have …"); the pointer says that better.

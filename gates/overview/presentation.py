@@ -216,7 +216,7 @@ _STEPS = {
     "NOT_COMPARABLE": "Compare like with like: build the plan for the environment of the baseline, or adopt another.",
     "JUDGE_CHANGED": "Run the baseline again under the new judge and adopt it.",
     "SUITE_CHANGED": "Run the baseline again on the changed suite and adopt it.",
-    "SUITE_MISMATCH": "Run the baseline again on the changed suite and adopt it.",
+    "SUITE_MISMATCH": "Compare more scenarios: those count that both measured and that have not changed.",
     "NOT_JUDGED": "See why the judge gave no score: budget, refusals and errors are on each run's page.",
     "MISSING": "See why scores are missing: unscored calls name their reason on each run's page.",
     "NO_SCALE": "Give the rubric a scale in the policy: without one a crash of the agent has no score.",

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,9 @@ from evalhub.protocol.plan import Guard, StageReference
 from evalhub.protocol.policy import Policy
 from evalhub.protocol.records import JudgeLine, Redactions, Result, Turn
 from evalhub.protocol.suite import LaneMap, Suite
+from evalhub.runner import cli
+from evalhub.runner.clock import now
+from evalhub.runner.errors import Exit
 from tests.architecture.test_documentation import README
 
 YAML_FILES: dict[str, type[BaseModel]] = {
@@ -43,6 +47,26 @@ def test_yaml_example_is_a_document(name: str) -> None:
     document = parse_document(YAML_FILES[name], json.dumps(yaml.safe_load(text)))
 
     assert document.model_fields_set
+
+
+def test_examples_make_a_plan_together(tmp_path: Path) -> None:
+    examples = {text.split("\n", 1)[0].removeprefix("# "): text for text in blocks("yaml")}
+    stages, guards = blocks("json")[:2]
+    fresh = [{**guard, "checked_at": f"{now():%FT%TZ}"} for guard in json.loads(guards)]
+    for name, text in {**examples, "stages": stages, "guards": json.dumps(fresh)}.items():
+        (tmp_path / name).write_text(text)
+    commit = "a" * 40
+
+    code = cli.main(
+        ["plan", "build", "--project", "acme/support-agent", "--suite", f"{tmp_path}/suite.yaml",
+         "--policy", f"{tmp_path}/policy.yaml", "--lane-map", f"{tmp_path}/lanes.yaml",
+         "--stages", f"{tmp_path}/stages", "--guards", f"{tmp_path}/guards",
+         "--arm", "candidate=support-agent:luna-6", "--tier", "sandboxed_interactive",
+         "--event", "push", "--ref", "refs/heads/main", "--head-sha", commit,
+         "--tested-sha", commit, "--out", f"{tmp_path}/plan.json"]
+    )  # fmt: skip
+
+    assert code == Exit.GOOD
 
 
 def test_json_examples_are_records_in_their_order() -> None:

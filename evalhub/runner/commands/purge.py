@@ -51,7 +51,8 @@ def purge(options: argparse.Namespace) -> int:
             say(f"{answer['records']} hold records: the conclusion can then not be recomputed.")
         for pin in answer["pins"]:
             say(f"Needed by {pin}")
-        say("Nothing was removed; --yes does it.")
+        order = "--yes --even-pinned" if answer["pins"] and not options.even_pinned else "--yes"
+        say(f"Nothing was removed; {order} does it.")
     elif answer["finished_at"] is None:
         say(f"{what} are being removed; nobody is given them any more.")
     else:

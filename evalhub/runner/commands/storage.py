@@ -39,7 +39,7 @@ def show_storage(options: argparse.Namespace) -> int:
         return Exit.GOOD
     fields = ("class", "segments", "size_bytes", "removed_segments", "removed_bytes")
     say(table(fields, [[row[field] for field in fields] for row in answer["classes"]]))
-    say(f"{_kept(answer['retention'])} {answer['pinned_plans']} plans are pinned.")
+    say(f"{_kept(answer['retention'])} Pinned plans: {answer['pinned_plans']}.")
     return Exit.GOOD
 
 

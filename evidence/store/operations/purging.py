@@ -30,7 +30,10 @@ class NothingToPurgeError(DomainError):
 class PlanPinnedError(DomainError):
     status = 409
     code = "plan-pinned"
-    fix = "Purge it all the same with `even_pinned` if its bytes must go; its scores stay."
+    fix = (
+        "Purge it all the same with `even_pinned` (`--even-pinned` at the command line) if its bytes must"
+        " go; its scores stay."
+    )
 
 
 class Target(NamedTuple):

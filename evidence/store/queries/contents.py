@@ -38,7 +38,7 @@ class EvidenceRemovedError(DomainError):
 
     status = 410
     code = "evidence-removed"
-    fix = "Its digest, and what was made of it, are kept; the bytes are not."
+    fix = "The digest, and what was made of the bytes, are kept; the bytes are not."
 
 
 class ReportedEnvironment(NamedTuple):
@@ -76,7 +76,7 @@ def item_bytes(item: Item) -> bytes:
 
 def _expect_not_removed(stored: Segment | Refusal) -> None:
     if stored.removal is not None:
-        raise EvidenceRemovedError(stored.removal.sentence)
+        raise EvidenceRemovedError(f"{stored.removal.sentence.removesuffix('.')}.")
 
 
 @contextmanager

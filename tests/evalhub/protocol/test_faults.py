@@ -11,7 +11,7 @@ from evalhub.protocol.faults import DocumentError, Fault, parse_document
 from evalhub.protocol.messages import Heartbeat
 from evalhub.protocol.plan import Plan
 from evalhub.protocol.policy import Policy
-from evalhub.protocol.records import Result, Turn
+from evalhub.protocol.records import JudgeLine, Result, Turn
 from evalhub.protocol.segments import SegmentHeader
 from evalhub.protocol.suite import Suite
 from tests.evalhub.protocol.documents import Json, plan_json
@@ -43,6 +43,15 @@ def faults_of(model: Any, document: object) -> list[Fault]:
 )
 def test_fault_says_where_what_and_what_instead(change: Json, fault: Fault) -> None:
     assert faults_of(Heartbeat, {**HEARTBEAT, **change}) == [fault]
+
+
+@pytest.mark.parametrize("call_id", [5, "five"])
+def test_identifier_is_asked_for_by_its_name(call_id: object) -> None:
+    (fault,) = [
+        fault for fault in faults_of(JudgeLine, {"call_id": call_id}) if fault.pointer == "/call_id"
+    ]
+
+    assert fault.expected == "a UUID"
 
 
 def test_absent_field_is_named() -> None:

@@ -76,6 +76,7 @@ def test_plan_is_pinned_then_purged_only_by_who_means_it(
     asked = said(capsys, "purge", plan.digest, *reason)
     assert "2 segments" in asked
     assert "Needed by maintainer: A name was in it." in asked
+    assert "Nothing was removed; --yes --even-pinned does it." in asked
     assert cli.main(["purge", plan.digest, *reason, "--yes"]) != Exit.GOOD
     assert "is pinned" in capsys.readouterr().err
     assert not Segment.objects.filter(removal__isnull=False).exists()

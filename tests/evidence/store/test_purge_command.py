@@ -42,6 +42,18 @@ def test_command_says_what_would_go_and_removes_it_when_told_to(
     ) == {"system"}
 
 
+def test_command_names_the_option_that_a_pinned_plan_needs(
+    attempt: Attempt, capsys: pytest.CaptureFixture[str]
+) -> None:
+    digest = attempt.lane.plan.digest
+    pins.pin_plan(attempt.lane.plan, reason="Needed.", actor="user:ada", at=NOW)
+
+    call_command("purge", digest, *REASON)
+    assert "--yes --even-pinned does it." in capsys.readouterr().out
+    call_command("purge", digest, *REASON, "--even-pinned")
+    assert "; --yes does it." in capsys.readouterr().out
+
+
 def test_command_refuses_in_a_sentence(attempt: Attempt) -> None:
     digest = attempt.lane.plan.digest
     pins.pin_plan(attempt.lane.plan, reason="Needed.", actor="user:ada", at=NOW)

@@ -492,6 +492,19 @@ def test_project_that_is_not_there_is_asked_for() -> None:
     assert "manage.py create_project" in finding.sentence
 
 
+def test_command_claims_nothing_where_it_could_make_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    make_small_store()
+    drop_rows()
+    Project.objects.update(name="acme/renamed")
+
+    code, lines = run_command(capsys)
+
+    assert code == 1
+    assert lines[1:] == ["No row was made: what is named above stands in the way."]
+
+
 def test_policy_that_is_nowhere_is_asked_for() -> None:
     attempt = make_small_store()
     key = f"{objects.plan_folder(attempt.lane.plan)}/policy.json"

@@ -30,7 +30,7 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{folder}: {sum(manifest.rows.values())} rows in {len(manifest.rows)} tables, "
             f"{manifest.object_count} objects of {filesizeformat(manifest.object_bytes)}, "
-            f"{made.copied} of them new."
+            f"{made.copied} of them copied now."
         )
         if manifest.faults:
             raise CommandError(

@@ -36,7 +36,8 @@ class Command(BaseCommand):
         try:
             target = _target(plan, options)
             if not options["yes"]:
-                self.stdout.write(_told(purging.preview(target)))
+                told = purging.preview(target)
+                self.stdout.write(_told(told, even_pinned=bool(options["even_pinned"])))
                 return
             removal = purging.purge(
                 target,
@@ -76,11 +77,12 @@ def _carried_out(removal: Removal) -> int:
     return gone
 
 
-def _told(told: Preview) -> str:
+def _told(told: Preview, *, even_pinned: bool) -> str:
+    order = "--yes --even-pinned" if told.pins and not even_pinned else "--yes"
     lines = [
         f"{told.sums.segments} segments with {told.sums.size_bytes} bytes would go, with evidence of"
         f" {told.runs} runs; {told.records} hold records.",
         *(f"Needed by {pin}" for pin in told.pins),
-        "Nothing was removed; --yes does it.",
+        f"Nothing was removed; {order} does it.",
     ]
     return "\n".join(lines)

@@ -56,6 +56,8 @@ def _summary(tally: Tally, *, is_json: bool, has_fault: bool) -> str:
     if is_json:
         return json.dumps({"whole": not has_fault, **made})
     if not any(made.values()):
+        if has_fault:
+            return "No row was made: what is named above stands in the way."
         return "The rows have everything that the objects tell."
     said = ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in made.items() if count)
     return "\n".join([f"Made again: {said}.", "Not in the object store:", *NOT_DERIVED])
