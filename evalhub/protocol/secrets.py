@@ -43,6 +43,13 @@ def secrets_in(plain: bytes) -> Iterator[Secret]:
     yield from _found("url-password", _PASSWORD_IN_URL, plain)
     if not _is_ready() and not _may_hold_a_key(plain):
         return
+    yield from _found_by_rules(plain)
+    # Most rules want a space or a quote behind a key; in prose it stands before a full stop or a bracket.
+    if words := dict.fromkeys(_words_before_a_mark(plain)):
+        yield from _found_by_rules(b"\n".join(words))
+
+
+def _found_by_rules(plain: bytes) -> Iterator[Secret]:
     for finding in _scanner().scan(plain):
         # Those that are not visible help to tell what a key beside them is: names of accounts, say.
         if (
@@ -51,6 +58,15 @@ def secrets_in(plain: bytes) -> Iterator[Secret]:
             and _may_hold_a_key(finding.secret.encode())
         ):
             yield Secret(_kind(finding.rule_id), finding.secret)
+
+
+def _words_before_a_mark(plain: bytes) -> Iterator[bytes]:
+    """Yield the words that may be keys and that end where the rules do not look for an end."""
+    for found in _DOTTED_WORD.finditer(plain):
+        word = found[0].rstrip(b".")
+        end = found.start() + len(word)
+        if plain[end : end + 1] not in _ENDS_FOR_RULES and _may_hold_a_key(word):
+            yield word
 
 
 def make_ready() -> None:
@@ -72,6 +88,9 @@ def _may_hold_a_key(plain: bytes) -> bool:
     )
 
 
+# The keys whose rules want an end are long. Of a JSON Web Token the parts are joined by dots.
+_DOTTED_WORD = re.compile(rb"(?<![A-Za-z0-9_.-])[A-Za-z0-9_.-]{32,}+")
+_ENDS_FOR_RULES = frozenset([b"", *(bytes([byte]) for byte in b" \t\r\n\"'`;")])
 _LONG_WORD = re.compile(rb"[A-Za-z0-9_-]{16,}+")
 _DIGIT = re.compile(rb"[0-9]")
 _IDENTIFIER = re.compile(
@@ -81,9 +100,11 @@ _IDENTIFIER = re.compile(
     # A time, a name of words and small numbers: 2026-11-29T12, refund-twice-2, test_order_17.
     rb"|[0-9-]{8,12}T[0-9]{2,6}|(?:[A-Za-z]{1,20}[_-]{1,3}){0,10}+[A-Za-z]{0,20}[_-]?[0-9]{1,5}"
 )
-# Short ones whose digits can, by chance, all be at the end or none at all: one of twenty of AWS.
+# Short ones whose digits can, by chance, all be at the end or none at all (one of twenty of AWS), and
+# those of Hugging Face, which are made of letters alone.
 _SURELY_A_KEY = re.compile(
     rb"A(?:KIA|SIA|BIA|CCA)[A-Z2-7]{16}|gh[pousr]_[A-Za-z0-9]{36}|[rs]k_(?:live|test|prod)_[A-Za-z0-9]{10}"
+    rb"|hf_[A-Za-z]{34}"
 )
 # Addresses and names that the rules know beside the keys; nobody gets in by them.
 _PLACES = frozenset(

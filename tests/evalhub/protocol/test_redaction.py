@@ -329,9 +329,39 @@ def aws_key(number: int) -> str:
         "AKIA" + "HTIRIGMWQNFYKN26",
         "ghp_" + "aBcdEfghIjkmNopqRstuvWxyzZcFhJlMnQrTv",
         "sk_" + "live_" + "HqLyjWDarjtTzdpdcQxKfnVb",
+        "hf_" + "fTqWzLmRkVbXnGpJcHdYsQaKuEoIrMtZvL",
     ],
 )
 def test_redacted_finds_keys_that_have_no_digits_or_look_like_names(key: str) -> None:
+    assert key not in text_of(redacted(turn(f"It is {key}."), ItemKind.TRANSCRIPT).data)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sk-ant-" + "api03-" + "f2Qw9ZkR7mXb4nVp3JcH" * 4 + "dYs8QaKu5EoIr" + "AA",
+        "AIza" + "f2Qw9ZkR7mXb4nVp3JcHdYs8QaKu5EoIrMt",
+        "hf_" + "fTqWzLmRkVbXnGpJcHdYsQaKuEoIrMtZvL",
+        "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9" + "."
+        "eyJzdWIiOiIxMjM0NTY3ODkwIiwiaWF0IjoxNTE2MjM5MDIyfQ" + "."
+        "SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c",
+        GITHUB_TOKEN,
+    ],
+)
+@pytest.mark.parametrize("end", [*" .,:;!?)]}>|&*@`'\"", "...", "\n", ""])
+def test_redacted_finds_a_key_whatever_stands_behind_it(key: str, end: str) -> None:
+    assert key not in text_of(redacted(turn(f"It is ({key}{end}"), ItemKind.TRANSCRIPT).data)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sk-or-v1-" + "3f9c1b7e5d2a8046" * 4,
+        "xai-" + "aB3dE6gH9jK2mN5pQ8sT" * 4,
+        "SG." + "aB3dE6gH9jK2mN5pQ8sT1v" + "." + "W4yZ7cF0hJ3lMnaB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF",
+    ],
+)
+def test_redacted_finds_keys_that_the_detector_does_not_know(key: str) -> None:
     assert key not in text_of(redacted(turn(f"It is {key}."), ItemKind.TRANSCRIPT).data)
 
 
