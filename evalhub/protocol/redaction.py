@@ -24,7 +24,8 @@ _NONE: frozenset[str] = frozenset()
 _SPACE = b" \t\r\n"
 # Shorter ones could stand across a line's end by chance.
 _SPLIT_FROM = 16
-_BLOCK_BYTES = 1024
+_BLOCK_BYTES = 64
+_SHORT_TEXT_BYTES = 4096
 # Each is looked for by itself, so an item that is made of keys is not picked apart.
 _MOST_SECRETS = 200
 MANY = "many"
@@ -246,8 +247,33 @@ class _Markers:
         self.counts: Counter[str] = Counter()
 
     def are_due(self, data: bytes) -> bool:
-        plain = _Squeezed(plain_text(data))
-        return any(plain.holds(forms) for forms, _, _ in self._marks)
+        if len(data) < self._shortest:
+            return False
+        plain = plain_text(data)
+        if len(plain) > _SHORT_TEXT_BYTES:
+            whole = _Squeezed(plain)
+            return any(whole.holds(forms) for forms, _, _ in self._marks)
+        # An item has one long text, or very many short ones: those are looked through in one go.
+        if self._written.search(plain):
+            return True
+        return bool(self._bare and self._bare.search(plain.translate(None, _SPACE)))
+
+    @cached_property
+    def _shortest(self) -> int:
+        lengths = [len(form) for forms, _, _ in self._marks for form in forms.written]
+        lengths += [
+            len(forms.squeezed) for forms, _, _ in self._marks if forms.squeezed is not None
+        ]
+        return min(lengths, default=0)
+
+    @cached_property
+    def _written(self) -> re.Pattern[bytes]:
+        return _any_of(form for forms, _, _ in self._marks for form in forms.written)
+
+    @cached_property
+    def _bare(self) -> re.Pattern[bytes] | None:
+        split = [forms.squeezed for forms, _, _ in self._marks if forms.squeezed is not None]
+        return _any_of(split) if split else None
 
     def cleaned(self, text: bytes) -> bytes:
         """Return a text with markers; where escapes hide a secret, the text is written without them."""
@@ -273,6 +299,10 @@ class _Markers:
             # One that overlaps the one before goes with it.
             done = -minus_end
         return b"".join([*pieces, text[done:]])
+
+
+def _any_of(forms: Iterable[bytes]) -> re.Pattern[bytes]:
+    return re.compile(b"|".join(map(re.escape, dict.fromkeys(forms))))
 
 
 class _WholeMarkers(_Markers):
