@@ -7,6 +7,7 @@ from typing import Any
 from django.utils.functional import SimpleLazyObject
 
 from evalhub.environment import (
+    SettingError,
     env_bool,
     env_broker,
     env_choice,
@@ -117,6 +118,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "evalhub.web.context.worker_trouble",
+                "evalhub.web.context.github_sign_in",
                 "lanes.projects.presentation.open_notices",
             ],
         },
@@ -210,6 +212,40 @@ PROXIES = env_int("EVALHUB_PROXIES", 0, least=0, most=10)
 
 GITHUB_API_URL = env_text("EVALHUB_GITHUB_API_URL", "https://api.github.com").rstrip("/")
 GITHUB_TOKEN = env_secret("EVALHUB_GITHUB_TOKEN")
+
+# People sign in with GitHub where it knows this server as an OAuth app.
+GITHUB_URL = env_text("EVALHUB_GITHUB_URL", "https://github.com").rstrip("/")
+_GITHUB_CLIENT_ID = env_text("EVALHUB_GITHUB_OAUTH_CLIENT_ID", "")
+_GITHUB_CLIENT_SECRET = env_secret("EVALHUB_GITHUB_OAUTH_CLIENT_SECRET")
+GITHUB_SIGN_IN = bool(_GITHUB_CLIENT_ID)
+if GITHUB_SIGN_IN and not _GITHUB_CLIENT_SECRET:
+    raise SettingError(
+        "EVALHUB_GITHUB_OAUTH_CLIENT_SECRET", "is not set, but the id of the OAuth app is."
+    )
+if GITHUB_SIGN_IN:
+    INSTALLED_APPS += [
+        "allauth",
+        "allauth.account",
+        "allauth.socialaccount",
+        "allauth.socialaccount.providers.github",
+    ]
+    MIDDLEWARE += ["allauth.account.middleware.AccountMiddleware"]
+    SOCIALACCOUNT_ADAPTER = "lanes.projects.views.github.GitHubAdapter"
+    ACCOUNT_ADAPTER = "lanes.projects.views.github.SilentAdapter"
+    # Nothing is known by an e-mail address: it changes hands.
+    ACCOUNT_EMAIL_VERIFICATION = "none"
+    ACCOUNT_SIGNUP_FIELDS = ["username*"]
+    ACCOUNT_LOGIN_METHODS = {"username"}
+    # Sign-in has its own limits, in the database (lanes/projects/operations/sign_in.py).
+    ACCOUNT_RATE_LIMITS = False
+    SOCIALACCOUNT_PROVIDERS = {
+        "github": {
+            "APPS": [{"client_id": _GITHUB_CLIENT_ID, "secret": _GITHUB_CLIENT_SECRET, "key": ""}],
+            "OAUTH_PKCE_ENABLED": True,
+            # Its API is asked at another host than Enterprise's, which has it below its own address.
+            **({} if GITHUB_URL == "https://github.com" else {"GITHUB_URL": GITHUB_URL}),
+        }
+    }
 
 _MAIL = env_mail_server("EVALHUB_EMAIL_URL")
 EMAIL_HOST, EMAIL_PORT = _MAIL.host, _MAIL.port

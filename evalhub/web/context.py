@@ -4,6 +4,7 @@ import logging
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.db import Error
 from django.http import HttpRequest
 from django.utils import timezone
@@ -52,3 +53,8 @@ def trouble_sentences(state: WorkerState, *, at: datetime) -> list[str]:
 
 def _failing_for(done_at: datetime | None, *, at: datetime) -> str:
     return "as long as it is known" if done_at is None else timesince(done_at, at, depth=1)
+
+
+def github_sign_in(request: HttpRequest) -> dict[str, bool]:
+    """Context processor: whether people can sign in with GitHub."""
+    return {"github_sign_in": settings.GITHUB_SIGN_IN}

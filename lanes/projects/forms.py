@@ -6,8 +6,9 @@ from django import forms
 
 from evalhub.protocol.identity import PublisherSettings, TokenSettings
 from evalhub.web.templatetags.formatting import words
-from lanes.projects.models import ChannelKind, NoticeKind, Scope
+from lanes.projects.models import ChannelKind, NoticeKind, Role, Scope
 from lanes.projects.operations.channels import CHOSEN_KINDS
+from lanes.projects.queries.audit import AREAS
 
 
 class SignInForm(forms.Form):
@@ -141,3 +142,80 @@ class TokenForm(forms.Form):
     @property
     def settings(self) -> TokenSettings:
         return TokenSettings(**self.cleaned_data)
+
+
+class InvitationForm(forms.Form):
+    """Whom to invite as what, and for how long the link is good."""
+
+    guest = forms.CharField(label="For whom", max_length=200)
+    role = forms.ChoiceField(
+        label="Role", choices=[(role.value, words(role.value)) for role in Role]
+    )
+    days = forms.ChoiceField(
+        label="The link works",
+        choices=[("1", "for a day"), ("7", "for a week"), ("30", "for 30 days")],
+        initial="7",
+    )
+    email = forms.EmailField(
+        label="Send it to", required=False, help_text="Empty: you pass the link on yourself."
+    )
+
+
+class RoleForm(forms.Form):
+    """Another role of a member."""
+
+    role = forms.ChoiceField(choices=Role.choices)
+
+
+class NewPersonForm(forms.Form):
+    """An account of somebody who was invited."""
+
+    username = forms.CharField(
+        label="Name", max_length=150, widget=forms.TextInput(attrs={"autocomplete": "username"})
+    )
+    password = forms.CharField(
+        label="Password",
+        max_length=1000,
+        strip=False,
+        help_text="At least 12 characters.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+
+class SignOutForm(forms.Form):
+    """The end of all one's sessions; whether there is a password to be asked for is the view's to know."""
+
+    old = forms.CharField(
+        label="Your password",
+        max_length=1000,
+        strip=False,
+        required=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+    )
+
+
+class PasswordForm(SignOutForm):
+    """Another password."""
+
+    password = forms.CharField(
+        label="New password",
+        max_length=1000,
+        strip=False,
+        help_text="At least 12 characters.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+
+class AuditForm(forms.Form):
+    """Which entries of the audit are wanted."""
+
+    actor = forms.CharField(label="Who", max_length=200, required=False)
+    area = forms.ChoiceField(
+        label="What", required=False, choices=[("", "all"), *((area, area) for area in AREAS)]
+    )
+    since = forms.DateField(
+        label="From", required=False, widget=forms.DateInput(attrs={"type": "date"})
+    )
+    until = forms.DateField(
+        label="To", required=False, widget=forms.DateInput(attrs={"type": "date"})
+    )

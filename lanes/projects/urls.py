@@ -1,15 +1,48 @@
 """Pages of this room."""
 
+from django.conf import settings
 from django.urls import path
 
-from lanes.projects.views import channels, feeds, notices, publishers, sign_in, tokens
+from lanes.projects.views import (
+    account,
+    audit,
+    channels,
+    feeds,
+    invitations,
+    members,
+    notices,
+    publishers,
+    sign_in,
+    tokens,
+)
 
+if settings.GITHUB_SIGN_IN:
+    # Its models are there only where it is configured.
+    from lanes.projects.views import github
+
+_PROJECT = "projects/<project:project>/"
 _NOTICES = "projects/<project:project>/notices/"
 
 urlpatterns = [
     path("sign-in/", sign_in.sign_in, name="sign-in"),
     path("sign-in/link/<str:secret>/", sign_in.sign_in_link, name="sign-in-link"),
     path("sign-out/", sign_in.sign_out, name="sign-out"),
+    path("account/", account.account, name="account"),
+    path("account/sign-out/", account.sign_out_everywhere, name="sign-out-everywhere"),
+    path("invitations/<str:secret>/", invitations.invitation_link, name="invitation-link"),
+    path("invitation/", invitations.invitation, name="invitation"),
+    path(f"{_PROJECT}members/", members.member_list, name="members"),
+    path(f"{_PROJECT}members/<int:number>/role/", members.change_role, name="member-role"),
+    path(f"{_PROJECT}members/<int:number>/remove/", members.remove_member, name="member-remove"),
+    path(
+        f"{_PROJECT}invitations/<int:number>/revoke/",
+        members.revoke_invitation,
+        name="invitation-revoke",
+    ),
+    path(f"{_PROJECT}audit/", audit.project_audit, name="audit"),
+    path(f"{_PROJECT}audit/file", audit.project_audit_file, name="audit-file"),
+    path("audit/", audit.instance_audit, name="instance-audit"),
+    path("audit/file", audit.instance_audit_file, name="instance-audit-file"),
     path("notices/", notices.overview, name="notice-overview"),
     path(_NOTICES, notices.notice_list, name="notices"),
     path(f"{_NOTICES}<int:number>/", notices.notice, name="notice"),
@@ -46,3 +79,9 @@ urlpatterns = [
         name="notice-channel-disable",
     ),
 ]
+if settings.GITHUB_SIGN_IN:
+    # django-allauth knows them by these names.
+    urlpatterns += [
+        path("sign-in/github/", github.github_sign_in, name="github_login"),
+        path("sign-in/github/callback/", github.github_callback, name="github_callback"),
+    ]

@@ -17,6 +17,7 @@ from lanes.projects.models.notices import (
     NoticeKind,
     NoticeState,
 )
+from lanes.projects.models.people import Invitation
 from lanes.projects.models.speakers import (
     AuditEntry,
     Membership,
@@ -35,6 +36,7 @@ __all__ = [
     "Delivery",
     "DeliveryState",
     "FeedLink",
+    "Invitation",
     "IssuerKeys",
     "Membership",
     "Notice",

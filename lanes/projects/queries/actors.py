@@ -1,8 +1,10 @@
 """Who is asking, in the words of the audit."""
 
+from django.contrib.auth.models import User
 from django.http import HttpRequest
 from rest_framework.request import Request
 
+from evalhub.web.errors import ForbiddenError
 from lanes.projects.models import Token
 
 
@@ -16,3 +18,14 @@ def actor_of(request: HttpRequest | Request) -> str:
 
 def actor_of_token(token: Token) -> str:
     return f"token:{token.prefix}… {token.name}"
+
+
+def person_of(request: HttpRequest) -> User:
+    """Return the person who is signed in.
+
+    Raises:
+        ForbiddenError: if nobody is; pages have people sign in before.
+    """
+    if not isinstance(request.user, User):
+        raise ForbiddenError("Nobody is signed in.")
+    return request.user

@@ -63,3 +63,37 @@ def require_role(user: User | AnonymousUser, project: Project, role: Role) -> No
             f"This takes the role {role.lower()} in {project.name}; you are {has.lower()}.",
             fix="Ask a maintainer of the project for the role.",
         )
+
+
+def require_administrator(user: User | AnonymousUser) -> None:
+    """Return if the person administers the whole instance.
+
+    Raises:
+        NotFoundError: to everybody else, in the words of an unknown address.
+    """
+    if not (isinstance(user, User) and user.is_active and user.is_superuser):
+        raise NotFoundError(_NOTHING)
+
+
+def memberships_of(project: Project) -> QuerySet[Membership]:
+    """Return the members of a project, by their names."""
+    return (
+        Membership.objects.filter(project=project).select_related("user").order_by("user__username")
+    )
+
+
+def membership_numbered(project: Project, number: int) -> Membership:
+    """Return a membership of a project.
+
+    Raises:
+        NotFoundError: if the project has none of that number.
+    """
+    found = memberships_of(project).filter(pk=number).first()
+    if found is None:
+        raise NotFoundError(f"Project {project.name} has no member {number}.")
+    return found
+
+
+def memberships_by(user: User) -> QuerySet[Membership]:
+    """Return the memberships of a person, by the projects' names."""
+    return Membership.objects.filter(user=user).select_related("project").order_by("project__name")

@@ -12,11 +12,12 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from django.views.decorators.http import require_http_methods, require_POST
 
 from evalhub.web.client_address import client_address
+from evalhub.web.middleware import CONTENT_SECURITY_POLICY
 from lanes.projects.forms import SignInForm
 from lanes.projects.operations import sign_in as sign_in_operations
 from lanes.projects.queries import sign_in as sign_in_queries
 
-_LINK_BACKEND = "django.contrib.auth.backends.ModelBackend"
+MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
 @sensitive_post_parameters("password")
@@ -49,7 +50,7 @@ def sign_in_link(request: HttpRequest, secret: str) -> HttpResponse:
     """Show a button, and sign in when it is pressed: a preview of the link must not burn it."""
     if request.method == "POST":
         user = sign_in_operations.sign_in_with_link(secret, at=timezone.now())
-        login(request, user, backend=_LINK_BACKEND)
+        login(request, user, backend=MODEL_BACKEND)
         return redirect(settings.LOGIN_REDIRECT_URL)
     is_usable = sign_in_queries.usable_link(secret, at=timezone.now()) is not None
     # The address is the secret, yet no stricter Referrer-Policy than the server's `same-origin`: with
@@ -85,7 +86,20 @@ def _sign_in_page(
     request: HttpRequest, form: SignInForm, destination: str, *, status: int
 ) -> HttpResponse:
     context = {"form": form, "next": destination}
-    return render(request, "lanes/projects/sign_in.html", context, status=status)
+    return with_github(render(request, "lanes/projects/sign_in.html", context, status=status))
+
+
+def with_github(page: HttpResponse) -> HttpResponse:
+    """Let the forms of a page lead to GitHub, where people can sign in with it.
+
+    Browsers hold the policy against the redirect that follows a form, too.
+    """
+    if settings.GITHUB_SIGN_IN:
+        own = "form-action 'self'"
+        page.headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY.replace(
+            own, f"{own} {settings.GITHUB_URL}"
+        )
+    return page
 
 
 def _destination(request: HttpRequest) -> str:
