@@ -29,6 +29,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
+    "init": Command("init", "begin: write the files, register suite, policy and a first plan"),
     "suite": Command("suite", "register the scenarios of a project"),
     "policy": Command("policy", "register or check what a project's gate demands"),
     "token": Command("token", "make, list or revoke tokens of a project"),

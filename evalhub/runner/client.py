@@ -126,6 +126,10 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def schemas(self) -> JsonObject:
+        """Return where the forms of documents are; anybody may ask, so it shows whether this is evalhub."""
+        return self._json(self._request("GET", "/schema/"))
+
     def exchange_identity(self, identity: str) -> ExchangedToken:
         """Give the identity that CI signed for this job for a token of the store."""
         form = {
