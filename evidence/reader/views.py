@@ -21,7 +21,7 @@ from evidence.store.operations import faults, secrets
 from lanes.plans import queries as plans
 from lanes.plans.models import Attempt, Plan, PlanState
 from lanes.projects.models import Role
-from lanes.projects.queries import members
+from lanes.projects.queries import actors, members
 
 TURNS_PER_PAGE = 200
 RUNS_PER_PAGE = 100
@@ -164,7 +164,7 @@ def item_unmasked(request: HttpRequest, item_id: int) -> HttpResponse:
     data = store.item_bytes(found)
     secrets.note_raw_look(
         found.attempt.lane.plan.project,
-        actor=request.user.get_username(),
+        actor=actors.actor_of(request),
         subject=f"{found.attempt.lane.name} {found.attempt.key} {found.shown_path}",
         at=timezone.now(),
     )
@@ -267,7 +267,7 @@ def quarantine_unmasked(request: HttpRequest, refusal_id: int) -> HttpResponse:
     name = presentation.refusal_name(refusal)
     secrets.note_raw_look(
         refusal.plan.project,
-        actor=request.user.get_username(),
+        actor=actors.actor_of(request),
         subject=f"{refusal.attempt.lane.name} {refusal.attempt.key} quarantine {refusal.pk}",
         at=timezone.now(),
     )

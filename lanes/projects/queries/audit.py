@@ -11,8 +11,8 @@ from lanes.projects.models import AuditEntry, Project
 
 _EXPORTED_AT_ONCE = 500
 AREAS = (
-    *("attempt", "audit", "baseline", "channel", "evidence", "feed", "invitation", "member"),
-    *("notice", "pin", "plan", "policy", "pool", "project", "publisher", "retention", "schedule"),
+    *("audit", "baseline", "channel", "evidence", "feed", "invitation", "member"),
+    *("notice", "plan", "policy", "pool", "project", "publisher", "retention", "schedule"),
     *("suite", "token", "user"),
 )
 """The first words of all actions."""

