@@ -37,7 +37,7 @@ class NothingToReopenError(DomainError):
 
     status = 409
     code = "nothing-to-reopen"
-    fix = "Run a lane again: its new attempt has the plan run again by itself."
+    fix = "Run a lane again where it was registered: its new attempt has the plan run again by itself."
 
 
 @transaction.atomic(savepoint=False)
@@ -94,8 +94,12 @@ def reopen_plan(plan: Plan, *, at: datetime, actor: str = audit.SYSTEM) -> None:
 
     Raises:
         PlanCancelledError: if the plan was cancelled.
-        NothingToReopenError: if its required lanes are sealed.
+        NothingToReopenError: if its required lanes are sealed, or if it was imported.
     """
+    if plan.is_foreign:
+        raise NothingToReopenError(
+            f"Plan {plan.digest} was imported: none of its lanes can run here."
+        )
     accepting = Attempt.objects.filter(
         lane__plan=plan, state__in=[AttemptState.OPEN, AttemptState.SILENT]
     )

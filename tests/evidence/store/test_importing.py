@@ -45,7 +45,7 @@ from lanes.budget.models import LedgerEntry, SubAllocation, UnknownCost
 from lanes.fidelity.models import ProbeResult
 from lanes.plans import queries as plans_queries
 from lanes.plans.models import Attempt, Plan, PolicyVersion
-from lanes.plans.operations import attempts, documents
+from lanes.plans.operations import attempts, documents, lifecycle
 from lanes.plans.operations.registration import PlanForeignError
 from lanes.projects.models import AuditEntry, Notice, Project, Role
 from lanes.projects.models import Scope as TokenScope
@@ -276,6 +276,8 @@ def test_lanes_of_a_foreign_plan_cannot_run() -> None:
         attempts.open_attempt(plan, "ordinary-1", at=NOW)
     with pytest.raises(PlanForeignError, match="was imported"):
         register(json.loads(plan.document), project=project)
+    with pytest.raises(lifecycle.NothingToReopenError, match="none of its lanes can run here"):
+        lifecycle.reopen_plan(plan, at=NOW)
 
 
 def test_same_archive_again_changes_nothing() -> None:
