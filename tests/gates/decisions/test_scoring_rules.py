@@ -66,6 +66,26 @@ def test_attempts_pool_so_that_repeating_a_regression_does_not_hide_it() -> None
     assert [a["state"] for a in second.content["attempts"][:2]] == ["SUPERSEDED", "SEALED"]
 
 
+def test_attempt_that_measured_nothing_takes_no_measured_run_away() -> None:
+    project = make_gated_project()
+    make_baseline(project)
+    plan = make_scored_plan(project)
+    run_lanes(plan, steady("bad night", drop=4))
+    measured = verdict(concluded(plan), rubric="correctness")
+    run_lanes(plan, lambda _: Told(judged={}, latency_s=None, outcome="infra_error"))
+
+    again = concluded(plan)
+
+    row = verdict(again, rubric="correctness")
+    assert again.conclusion == "failure"
+    assert (row["runs"], row["delta"], row["n"]) == (
+        measured["runs"],
+        measured["delta"],
+        measured["n"],
+    )
+    assert not {"unmeasured", "unmeasured_lane"} & set(codes(again))
+
+
 def test_score_outside_the_scale_never_counts() -> None:
     project = make_gated_project()
     make_baseline(project)
