@@ -282,3 +282,14 @@ def test_run_lanes_that_failed_come_with_their_transcripts(client: Client) -> No
     for run in Run.objects.filter(plan=plan, scenario="orders-01"):
         assert f'href="{reverse("run", args=[run.pk])}"' in html
     assert "passed 2 of 2" in html
+
+
+def test_foreign_plan_says_that_it_has_no_check(client: Client) -> None:
+    plan = make_plan()
+    Plan.objects.filter(pk=plan.pk).update(is_foreign=True)
+    as_member(client, plan)
+
+    page = text(client, plan_address(plan))
+
+    assert "No check: the plan was imported" in page
+    assert "No check was asked for yet" not in page
