@@ -207,6 +207,7 @@ _STEPS = {
     "unreadable_segment": "Fetch the refused segment from the quarantine and see what wrote it.",
     "purged": "Run the plan's suite again where a verdict is to rest on evidence that is there.",
     "judge_changed": "Judge with the model, prompt and parameters that the plan names, or build the plan anew.",
+    "environment_differs": "Run the lane where the plan says, or build the plan for where it runs.",
     "out_of_scale": "Correct the judge or the rubric's scale: scores outside it do not count.",
     "unmeasured": "Find out why so many runs measured nothing; repeating them does not change the count.",
     "suite_changed": "A maintainer must accept the changed suite for this commit.",

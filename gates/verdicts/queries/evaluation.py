@@ -142,11 +142,13 @@ def evaluate(plan: Plan) -> Evaluation:
         newest=plan_queries.newest_attempts(plan),
         measured=measured_outcomes(policy.count_against_agent),
     )
-    isolation = _isolation(plan, document, policy, attempts)
+    reported = store.lane_environments(plan)
+    isolation = _isolation(plan, document, policy, attempts, reported)
     spend = budget.spend_of_plan(plan.digest)
     findings = [
         *gather.coverage_findings(plan, document, loaded.evidence, lanes=lanes),
         *_evidence_findings(plan, context),
+        *gather.environment_findings(document, reported),
         *population_findings(document, loaded.found, base=_base(plan, loaded.adopted)),
         *gather.isolation_findings(isolation),
         *gather.spend_findings(spend),
@@ -265,7 +267,11 @@ def _advisory(found: Sequence[tuple[Arm, list[Comparator]]], context: Context) -
 
 
 def _isolation(
-    plan: Plan, document: PlanDocument, policy: Policy, attempts: Sequence[Attempt]
+    plan: Plan,
+    document: PlanDocument,
+    policy: Policy,
+    attempts: Sequence[Attempt],
+    reported: Iterable[store.ReportedEnvironment],
 ) -> list[ClaimResult]:
     by_key = {attempt.key: attempt for attempt in attempts}
     numbers = {(attempt.lane.name, attempt.number): attempt.key for attempt in attempts}
@@ -278,7 +284,7 @@ def _isolation(
             ended_at=_ended_at(by_key[row.attempt]),
             environment=row.environment,
         )
-        for row in store.lane_environments(plan)
+        for row in reported
         if row.attempt in by_key
     ]
     owing = frozenset(

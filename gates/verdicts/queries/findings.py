@@ -36,6 +36,7 @@ class Code(StrEnum):
     UNREADABLE_SEGMENT = "unreadable_segment"
     PURGED = "purged"
     JUDGE_CHANGED = "judge_changed"
+    ENVIRONMENT_DIFFERS = "environment_differs"
     OUT_OF_SCALE = "out_of_scale"
     UNMEASURED = "unmeasured"
     REPLACED = "replaced"

@@ -163,6 +163,34 @@ def judge_findings(plan: Plan, document: PlanDocument, evidence: Evidence) -> li
     )
 
 
+def environment_findings(
+    document: PlanDocument, reported: Iterable[store.ReportedEnvironment]
+) -> list[Finding]:
+    """Return the required lanes that say themselves that they ran elsewhere than the plan has it.
+
+    What is compared with what is decided by the plan, so its words must be those of the lanes.
+    """
+    lanes = {lane.name: lane for lane in required_lanes(document)}
+    subjects = []
+    for row in reported:
+        planned, told = lanes.get(row.lane), row.environment
+        if planned is None:
+            continue
+        if told.tier != planned.environment.tier:
+            tier = planned.environment.tier
+            subjects.append(f"{row.lane}: the tier was {told.tier}, planned was {tier}")
+        if told.memory not in (None, planned.memory):
+            words = {True: "on", False: "off"}
+            memory, wanted = words[bool(told.memory)], words[planned.memory]
+            subjects.append(f"{row.lane}: memory was {memory}, planned was {wanted}")
+    return finding(
+        Code.ENVIRONMENT_DIFFERS,
+        Effect.ACTION_REQUIRED,
+        subjects,
+        "Lanes that ran in another environment than the plan says.",
+    )
+
+
 def scale_findings(
     plan: Plan, document: PlanDocument, policy: Policy, evidence: Evidence
 ) -> list[Finding]:

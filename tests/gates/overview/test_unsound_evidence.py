@@ -1,6 +1,7 @@
 """What does not count is shown where people look: on the plan, on the lane and in the check."""
 
 import html
+import json
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -238,6 +239,15 @@ def _unreadable(plan: Plan) -> None:
     seal_attempt(attempt)
 
 
+def _ran_elsewhere(plan: Plan) -> None:
+    attempt = make_attempt(plan)
+    deliver(attempt, GOOD)
+    send_members(attempt, PREFLIGHT)
+    environment = {"tier": "llm_emulated", "memory": True}
+    send_members(attempt, {"lane/environment.json": json.dumps(environment).encode()})
+    seal_attempt(attempt)
+
+
 FIRST = "order-0/candidate/1"
 GATHERED = [
     Gathered(
@@ -325,6 +335,17 @@ GATHERED = [
         ["correctness/llm"],
         "passed",
         _judged_otherwise,
+    ),
+    Gathered(
+        "lane in another environment",
+        "hve-core: has tier 'x', expected 'y'; GAIA: memory lane with GAIA_MEMORY_DISABLED=1",
+        "environment_differs",
+        [
+            "ordinary-1: the tier was llm_emulated, planned was sandboxed_interactive",
+            "ordinary-1: memory was on, planned was off",
+        ],
+        "passed",
+        _ran_elsewhere,
     ),
     Gathered(
         "score outside its scale",
