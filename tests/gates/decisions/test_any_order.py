@@ -110,6 +110,20 @@ class AnyOrder(RuleBasedStateMachine):
         self._send(attempt.key, members)
 
     @precondition(lambda self: self.life.opened)
+    @rule(data=st.data(), telling=TELLING)
+    def send_after_the_conclusion(self, data: st.DataObject, telling: tuple[str, float]) -> None:
+        """Have a plan decided while a lane of it is at work, which then sends what it has."""
+        attempt = self._any_attempt(data)
+        if attempt.accepts_evidence:
+            plan = self._plan_of(attempt.key)
+            self.close(plan)
+            self.life.conclude(plan)
+            outcome, value = telling
+            for key in run_keys(attempt):
+                members = run_members(key, outcome=outcome, value=value, tag=attempt.key)
+                self._send(attempt.key, members)
+
+    @precondition(lambda self: self.life.opened)
     @rule(data=st.data())
     def send_what_nobody_planned(self, data: st.DataObject) -> None:
         attempt = self._any_attempt(data)
@@ -181,8 +195,10 @@ class AnyOrder(RuleBasedStateMachine):
     def message_to_conclude(self, plan: int) -> None:
         self.life.conclude(plan)
 
-    @rule()
-    def sweep(self) -> None:
+    @rule(minutes=st.sampled_from([0, 10]))
+    def sweep(self, minutes: int) -> None:
+        """Let the sweeps come, at once or when lanes that said nothing are silent."""
+        self.life.pass_time(minutes)
         self.life.sweep()
 
     # What is always so
@@ -244,7 +260,7 @@ class AnyOrder(RuleBasedStateMachine):
     def _send(self, key: str, members: dict[str, bytes]) -> set[str]:
         """Send a segment and compare its receipt with the state of its attempt."""
         attempt = plan_queries.attempt_with_key(key)
-        before = self.life.row(next(o.plan for o in self.life.opened if o.key == key))
+        before, accepted = self.life.row(self._plan_of(key)), self.life.accepted()
         receipt = self.life.send(attempt, members)
         categories = {str(item.category) for item in receipt.refused}
         planned = "nobody-planned" not in next(iter(members))
@@ -254,8 +270,10 @@ class AnyOrder(RuleBasedStateMachine):
             return categories
         assert Category.STALE not in categories
         after = Plan.objects.get(pk=before.pk)
-        if self.life.accepted() > self.accepted and before.state == PlanState.CONCLUDED:
-            assert (after.state, after.generation) == (PlanState.RUNNING, before.generation + 1)
+        if self.life.accepted() > accepted:
+            assert after.inputs_version > before.inputs_version
+            if before.state == PlanState.CONCLUDED:
+                assert (after.state, after.generation) == (PlanState.RUNNING, before.generation + 1)
         return categories
 
     def _send_lane(self, attempt: Attempt, telling: tuple[str, float]) -> None:
@@ -266,6 +284,9 @@ class AnyOrder(RuleBasedStateMachine):
             members |= run_members(key, outcome=outcome, value=value, tag=attempt.key)
         self._send(attempt.key, members)
         self.life.seal(attempt)
+
+    def _plan_of(self, key: str) -> int:
+        return next(opened.plan for opened in self.life.opened if opened.key == key)
 
     def _any_attempt(self, data: st.DataObject) -> Attempt:
         opened = data.draw(st.sampled_from(self.life.opened))
