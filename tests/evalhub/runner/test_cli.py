@@ -73,7 +73,7 @@ def test_every_command_explains_itself(evalhub: Evalhub, name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["vredict"], "there is no command 'vredict'; choose from suite"),
+        (["vredict"], "there is no command 'vredict'; choose from init, suite"),
         (["--nonsense"], "evalhub: "),
         (["plan"], "the following arguments are required: ACTION"),
         (["plan", "close"], "required: DIGEST"),
