@@ -85,7 +85,7 @@ def test_guest_becomes_a_member_without_scripts(
 
     expect(guest.get_by_text("You are viewer of acme/agent now.")).to_be_visible()
     plain_page.get_by_role("link", name="I have it").click()
-    expect(plain_page.get_by_role("rowheader", name="katherine")).to_be_visible()
+    expect(plain_page.get_by_role("rowheader", name="katherine", exact=True)).to_be_visible()
 
 
 def test_invitation_is_accessible(

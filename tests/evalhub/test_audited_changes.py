@@ -154,7 +154,7 @@ FILES = ("jsonl", "csv")
 
 
 def whole(reader: Client, path: str) -> str:
-    return b"".join(reader.get(path)).decode()  # type: ignore[arg-type]
+    return reader.get(path).getvalue().decode()
 
 
 def secrets_in(page: str) -> list[str]:
