@@ -59,6 +59,14 @@ class ImportedElsewhereError(DomainError):
     fix = "Look at the plan in that project."
 
 
+class ProjectHereError(DomainError):
+    """A project of this instance may yet register the plan itself: nobody else takes its digest."""
+
+    status = 409
+    code = "project-here"
+    fix = "Import it into the project that it was planned for, or into another instance."
+
+
 class ImportContradictedError(DomainError):
     """The archive tells of the same plan otherwise than one that was imported before."""
 
@@ -110,6 +118,7 @@ def import_archive(project: Project, upload: Upload, *, actor: str, at: datetime
         ArchiveRefusedError: if anything in it is not what its digests, its receipts or intake say.
         PlanNativeError, ImportedElsewhereError: if the plan is here already, not imported into
             `project`.
+        ProjectHereError: if another project of this instance planned it.
         ImportContradictedError: if an archive of the plan was imported that tells otherwise.
         ImportBusyError: if the same plan is being imported.
     """
@@ -119,6 +128,8 @@ def import_archive(project: Project, upload: Upload, *, actor: str, at: datetime
         _expect_foreign(known, project)
         if _is_known(known, upload, exported):
             return Imported(known, is_new=False, tally=Tally())
+    else:
+        _expect_no_namesake(exported, project)
     _expect_free_attempts(exported)
     _expect_sound(exported, at=at)
     origin = _origin(exported, upload, actor=actor, at=at)
@@ -155,6 +166,12 @@ def _expect_foreign(plan: Plan, project: Project) -> None:
         )
     if not plan.is_foreign:
         raise PlanNativeError(f"Plan {plan.digest} was registered here, in {project.name} itself.")
+
+
+def _expect_no_namesake(exported: ExportedPlan, project: Project) -> None:
+    name = exported.document.project
+    if name != project.name and Project.objects.filter(name=name).exists():
+        raise ProjectHereError(f"The plan was made for {name}, a project of this instance.")
 
 
 def _is_known(plan: Plan, upload: Upload, exported: ExportedPlan) -> bool:

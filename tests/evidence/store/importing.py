@@ -38,8 +38,10 @@ def archive_of(plan: Plan, *, actor: str = "token:maintainer", at: datetime = NO
 
 
 def forget_everything() -> None:
-    """Make this instance another one: no plan, no object. Projects stay."""
+    """Make this instance another one: no plan, no object, and its projects are others."""
     drop_rows((*DERIVED, *CONCLUDED))
+    for project in Project.objects.filter(name__startswith="acme/"):
+        Project.objects.filter(pk=project.pk).update(name=f"here/{project.pk}", repository_id=None)
     PolicyVersion.objects.all().delete()
     for key in list(object_store().keys()):
         object_store().delete(key)

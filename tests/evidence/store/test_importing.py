@@ -30,6 +30,7 @@ from evidence.store.operations.importing import (
     ImportContradictedError,
     ImportedElsewhereError,
     PlanNativeError,
+    ProjectHereError,
     import_archive,
 )
 from evidence.store.operations.reindex import DERIVED
@@ -324,6 +325,17 @@ def test_plan_that_is_here_already_is_answered_in_a_sentence() -> None:
         bring(plan.project, archive)
     with pytest.raises(ImportedElsewhereError, match="another project of this instance"):
         bring(stranger(), archive)
+
+
+def test_nobody_takes_the_digest_of_a_plan_that_a_project_here_may_register() -> None:
+    archive = rich_archive()
+    planned_for = make_rich_project()
+
+    with pytest.raises(ProjectHereError, match="made for acme/rich, a project of this instance"):
+        bring(stranger(), archive)
+
+    assert not Plan.objects.exists()
+    assert bring(planned_for, archive).is_new
 
 
 def test_attempt_of_another_plan_is_not_taken_over() -> None:
