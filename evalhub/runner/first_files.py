@@ -233,14 +233,12 @@ jobs:
         run: |
           evalhub suite put "@FOLDER@/suite.yaml" --project "@PROJECT@"
           evalhub policy put "@FOLDER@/policy.yaml" --project "@PROJECT@"
-      - name: Take the policy of the base branch
-        run: |
-          cp "@FOLDER@/policy.yaml" policy.base.yaml
-          if [ -n "$GITHUB_BASE_REF" ]; then git show "HEAD^1:@FOLDER@/policy.yaml" > policy.base.yaml; fi
+      - name: Take the policy in force, not the one of this checkout
+        run: evalhub policy get --project "@PROJECT@" --out policy.base.json
       - id: register
         run: |
-          evalhub plan build --project "@PROJECT@" --suite "@FOLDER@/suite.yaml" --policy policy.base.yaml --arm "@ARM@" --epochs @EPOCHS@ --tier llm_emulated --out plan.json
-          evalhub plan check plan.json --policy policy.base.yaml
+          evalhub plan build --project "@PROJECT@" --suite "@FOLDER@/suite.yaml" --policy policy.base.json --arm "@ARM@" --epochs @EPOCHS@ --tier llm_emulated --out plan.json
+          evalhub plan check plan.json --policy policy.base.json
           evalhub plan register plan.json --json > registered.json
           python -c 'import json; told = json.load(open("registered.json")); print("lanes=" + json.dumps([lane["name"] for lane in told["lanes"]])); print("digest=" + told["digest"])' >> "$GITHUB_OUTPUT"
       - uses: @UPLOAD@

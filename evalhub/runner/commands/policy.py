@@ -13,7 +13,14 @@ from evalhub.runner import policy_words, visibility
 from evalhub.runner.connection import connected
 from evalhub.runner.console import say, say_json
 from evalhub.runner.document_lines import Lines
-from evalhub.runner.documents import Loaded, as_document, parsed, read_document, read_file
+from evalhub.runner.documents import (
+    Loaded,
+    as_document,
+    parsed,
+    read_document,
+    read_file,
+    write_document,
+)
 from evalhub.runner.errors import Exit, InputError
 from evalhub.runner.options import add_command, wants_json
 
@@ -28,6 +35,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     put.add_argument("file", type=Path, metavar="FILE", help="the policy, YAML or JSON")
     put.add_argument("--project", required=True, metavar="OWNER/NAME")
     put.set_defaults(handler=put_policy)
+    get = add_command(
+        commands, "get", purpose="write the policy in force, which plans are built with"
+    )
+    get.add_argument("--project", required=True, metavar="OWNER/NAME")
+    get.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON")
+    get.set_defaults(handler=get_policy)
     check = add_command(commands, "check", purpose="say in words what a policy demands and can see")
     check.add_argument("file", type=Path, metavar="FILE", help="the policy, YAML or JSON")
     check.add_argument(
@@ -52,6 +65,19 @@ def put_policy(options: argparse.Namespace) -> int:
     return Exit.GOOD
 
 
+def get_policy(options: argparse.Namespace) -> int:
+    """Write the project's policy as it counts now, whatever the checkout says."""
+    with connected(options) as store:
+        answer = store.policy(options.project)
+    policy = as_document(answer["policy"], Policy, what="policy at the store")
+    write_document(options.out, policy.document)
+    if wants_json(options):
+        say_json({"digest": policy.digest, "out": str(options.out)})
+    else:
+        say(f"The policy in force is in {options.out}: {policy.digest}")
+    return Exit.GOOD
+
+
 class _Told(NamedTuple):
     """A policy file, where its fields stand, and what it can see (nothing without a suite)."""
 
@@ -70,6 +96,8 @@ def check_policy(options: argparse.Namespace) -> int:
     """
     if options.epochs < 1:
         raise InputError(f"--epochs was {options.epochs}; expected at least 1.")
+    if options.project is not None and options.suite is None:
+        raise InputError("--suite was absent; expected it beside --project: noise is a suite's.")
     data = read_file(options.file, what="policy")
     lines = Lines(data.decode(errors="replace"))
     policy = _sound_policy(parsed(data, path=options.file, what="policy"), lines, options.file)

@@ -211,6 +211,15 @@ def test_it_answers_with_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert [doubt["field"] for doubt in told["doubts"]] == ["/rubrics/t"]
 
 
+def test_noise_is_asked_for_with_a_suite(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = written(tmp_path, make_policy().document, "policy.json")
+
+    assert cli.main(["policy", "check", str(policy), "--project", "acme/agent"]) == 2
+    assert "--suite was absent" in capsys.readouterr().err
+
+
 def test_faults_name_line_and_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(
@@ -254,6 +263,10 @@ def test_it_asks_the_store_for_the_noise(
     monkeypatch.setenv("EVALHUB_TOKEN", make_token(project).secret)
     flags = ["--suite", str(suite), "--project", project.name]
 
+    got = tmp_path / "got.json"
+    assert cli.main(["policy", "get", "--project", project.name, "--out", str(got)]) == 0
+    assert json.loads(got.read_text()) == json.loads(policy.read_text())
+    capsys.readouterr()
     assert cli.main(["policy", "check", str(policy), *flags]) == 0
     assert "measured over 1 plan." in capsys.readouterr().out
     monkeypatch.setenv("EVALHUB_URL", "http://127.0.0.1:9")
