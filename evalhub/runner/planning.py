@@ -17,6 +17,7 @@ from evalhub.protocol.suite import LaneMap, Suite, SuiteScenario
 from evalhub.runner.allocation import cohesive_units, heaviest_first, parted_by_memory
 from evalhub.runner.documents import JsonObject, Loaded, fault_lines
 from evalhub.runner.errors import InputError
+from evalhub.runner.visibility import too_small_words
 
 DEFAULT_LANES = 4
 _LEAST_TIMEOUT_MINUTES = 60
@@ -359,7 +360,7 @@ def _notes(request: PlanRequest, plan: Plan) -> list[str]:
         )
     if plan.source.head_sha is None:
         notes.append("Without head_sha (--head-sha) there will be no check on a commit.")
-    return notes
+    return notes + too_small_words(plan, request.policy.model)
 
 
 def _listed(names: Iterable[Any]) -> str:

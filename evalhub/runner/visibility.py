@@ -9,6 +9,7 @@ from math import ceil, sqrt
 from statistics import median
 from typing import Any, NamedTuple
 
+from evalhub.protocol.plan import Plan
 from evalhub.protocol.policy import Policy, Rubric
 from evalhub.protocol.suite import Suite
 from evalhub.stats.intervals import normal_quantile
@@ -153,3 +154,31 @@ def tails_too_few(rows: Sequence[Visible], policy: Policy) -> list[Visible]:
         for row in rows
         if policy.rubrics[row.rubric].kind == "tail" and row.runs < LEAST_TAIL_RUNS
     ]
+
+
+def too_small_words(plan: Plan, policy: Policy) -> list[str]:
+    """Return a sentence for each kind of rubric that a plan is too small to decide."""
+    keys = {(key.scenario, key.arm, key.epoch) for lane in plan.lanes for key in lane.run_keys}
+    scenarios = len({scenario for scenario, _, _ in keys})
+    kinds = {name: policy.rubrics[name].kind for name in plan.rubrics if name in policy.rubrics}
+    paired = sorted(name for name, kind in kinds.items() if kind != "tail")
+    tails = sorted(name for name, kind in kinds.items() if kind == "tail")
+    said = []
+    if paired and policy.design != "unpaired" and scenarios < LEAST_SCENARIOS:
+        said.append(
+            f"The plan runs {_count(scenarios, 'scenario')}; a paired comparison takes at least"
+            f" {LEAST_SCENARIOS} that both sides ran, so {', '.join(paired)} can never pass: add"
+            " scenarios."
+        )
+    smallest = min(Counter(arm for _, arm, _ in keys).values(), default=0)
+    if tails and smallest < LEAST_TAIL_RUNS:
+        said.append(
+            f"The plan gives an arm only {_count(smallest, 'run')}; a tail takes at least"
+            f" {LEAST_TAIL_RUNS} of each arm, so {', '.join(tails)} can never pass: add scenarios"
+            " or epochs."
+        )
+    return said
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -26,6 +26,7 @@ from evalhub.runner.errors import Exit
 from evalhub.runner.importers import results
 from evalhub.runner.options import add_command, wants_json
 from evalhub.runner.reuse import plan_of_workflow_run
+from evalhub.runner.visibility import too_small_words
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -129,6 +130,8 @@ def check_plan(options: argparse.Namespace) -> int:
             f"/policy_digest was {plan.policy_digest}; expected {policy.digest}, the digest of "
             f"{options.policy}. Build the plan anew with that policy."
         )
+    for note in too_small_words(plan, policy.model):
+        complain(note)
     if wants_json(options):
         say_json({"digest": document_digest(document), "faults": []})
     else:

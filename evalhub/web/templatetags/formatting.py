@@ -17,6 +17,8 @@ register = template.Library()
 
 NO_DATA = "–"
 _MINUS = "−"
+# Codes whose own words do not tell the cause.
+_CAUSES = {"SUITE_MISMATCH": "too few scenarios in common"}
 # An agent can write as many as it likes; a page takes no more elements for them.
 _MOST_MARKS = 1_000
 _MARK = '<mark class="redacted">{}</mark>'
@@ -128,7 +130,11 @@ def words(value: str | None) -> str:
 
     >>> words("action_required"), words("NO_BASELINE")
     ('action required', 'no baseline')
+    >>> words("SUITE_MISMATCH")
+    'too few scenarios in common'
     """
+    if value in _CAUSES:
+        return _CAUSES[value]
     return value.replace("_", " ").lower() if value else NO_DATA
 
 

@@ -166,6 +166,8 @@ def test_build_check_and_the_files_between_them(evalhub: Evalhub, tmp_path: Path
     assert built.code == 0
     assert json.loads(built.out)["digest"] == json.loads(checked.out)["digest"]
     assert json.loads(plan.read_text())["arms"][0]["model"] == "luna:6"
+    assert "takes at least 5" in built.err
+    assert "takes at least 5" in checked.err
     assert other.code == 2
     assert "/policy_digest was" in other.err
 

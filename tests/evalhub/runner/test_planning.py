@@ -200,6 +200,33 @@ def test_build_says_that_fewer_lanes_are_enough() -> None:
     assert built.notes[0].startswith("1 of the 3 lanes")
 
 
+TAIL = {"kind": "tail", "gate": "block", "from": "result"}
+RESOLVED = make_policy().document["rubrics"]["resolved"]
+
+
+def notes_of(*, scenarios: int, epochs: int, **policy: Any) -> list[str]:
+    suite = make_suite(*(make_scenario(f"s{i}") for i in range(scenarios)))
+    rules = make_policy(rubrics={"resolved": RESOLVED, "seconds": TAIL}, **policy)
+    request = make_request(
+        suite=suite, policy=rules, epochs=epochs, source={"event": "manual", "head_sha": "a" * 40}
+    )
+    return build_plan(request, at=clock.now()).notes
+
+
+def test_build_says_which_rubrics_can_never_pass_and_why() -> None:
+    few, short = notes_of(scenarios=3, epochs=5)
+
+    assert few.startswith("The plan runs 3 scenarios; a paired comparison takes at least 5")
+    assert "so resolved can never pass" in few
+    assert short.startswith("The plan gives an arm only 15 runs; a tail takes at least 20")
+    assert "so seconds can never pass" in short
+
+
+def test_build_is_silent_where_each_rubric_can_pass() -> None:
+    assert notes_of(scenarios=5, epochs=4) == []
+    assert notes_of(scenarios=4, epochs=5, design="unpaired") == []
+
+
 def test_plan_digest_is_over_the_document_as_written() -> None:
     built = build_plan(make_request(), at=clock.now())
 
