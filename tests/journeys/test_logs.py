@@ -1,6 +1,7 @@
 """What all programs write while they run: JSON, line by line, with one id from a request to its task."""
 
 import json
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -97,8 +98,13 @@ def test_every_line_of_every_program_is_json_and_names_its_request(tmp_path: Pat
 
 
 def assert_strangers_leave_warnings(web: list[dict[str, Any]]) -> None:
-    (told,) = [line for line in web if line["message"].startswith("Invalid request")]
+    told = [line for line in web if line["message"].startswith("Invalid request")]
     (refused,) = [line for line in web if "evil.test" in line["message"]]
-    assert told["message"] == "Invalid request from ip=127.0.0.1: InvalidHeader"
-    assert {told["level"], refused["level"]} == {"WARNING"}
+    # What breaks a header is never quoted. Control characters in one are refused by some web servers only.
+    assert "Invalid request from ip=127.0.0.1: InvalidHeader" in {line["message"] for line in told}
+    assert all(
+        re.fullmatch(r"Invalid request from ip=127\.0\.0\.1: Invalid\w+", line["message"])
+        for line in told
+    )
+    assert {line["level"] for line in [*told, refused]} == {"WARNING"}
     assert "traceback" not in refused
