@@ -220,7 +220,8 @@ _GITHUB_CLIENT_SECRET = env_secret("EVALHUB_GITHUB_OAUTH_CLIENT_SECRET")
 GITHUB_SIGN_IN = bool(_GITHUB_CLIENT_ID)
 if GITHUB_SIGN_IN and not _GITHUB_CLIENT_SECRET:
     raise SettingError(
-        "EVALHUB_GITHUB_OAUTH_CLIENT_SECRET", "is not set, but the id of the OAuth app is."
+        "EVALHUB_GITHUB_OAUTH_CLIENT_ID",
+        "is set, but EVALHUB_GITHUB_OAUTH_CLIENT_SECRET is not: give both or none.",
     )
 if GITHUB_SIGN_IN:
     INSTALLED_APPS += [
