@@ -67,9 +67,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 class _Done(NamedTuple):
-    """What was done, and what is left for a person."""
+    """What was done, what it cannot go on without, and what else is left for a person."""
 
     steps: list[str]
+    needed: list[str]
     left: list[str]
 
     def say(self, sentence: str) -> None:
@@ -84,7 +85,7 @@ def init(options: argparse.Namespace) -> int:
     """
     asks = not options.yes and sys.stdin.isatty()
     setting = _setting(options, asks=asks)
-    done = _Done([], [])
+    done = _Done([], [], [])
     with Store(setting.url, None) as store:
         store.schemas()
         done.say(f"{setting.url} answers.")
@@ -92,7 +93,7 @@ def init(options: argparse.Namespace) -> int:
         _write_files(options, setting, writer)
         token = store_token(options) or (_asked_token(setting) if asks else None)
         if token is None:
-            done.left.append(_how_to_make_the_project(options, setting))
+            done.needed.append(_how_to_make_the_project(options, setting))
             return _ended(options, done)
         store.use_token(token)
         _register(store, options, setting, done)
@@ -279,7 +280,7 @@ def _let_ci_speak(store: Store, options: argparse.Namespace, setting: Setting, d
     repository = options.repository_id or _number("GITHUB_REPOSITORY_ID")
     owner = options.owner_id or _number("GITHUB_REPOSITORY_OWNER_ID")
     if repository is None or owner is None:
-        done.left.append(
+        done.needed.append(
             f"Trust the workflow, so that its jobs may speak for {setting.project}: run this again with"
             f" --repository-id and --owner-id (`gh api repos/{setting.project} --jq .id,.owner.id`)."
         )
@@ -350,9 +351,12 @@ def _register_plan(
 
 
 def _ended(options: argparse.Namespace, done: _Done) -> int:
-    is_blocked = any("create_project" in step or "Trust the workflow" in step for step in done.left)
-    left = [*done.left, f"Commit {options.folder} and {WORKFLOW}, and open a pull request."]
-    code = Exit.ACTION_REQUIRED if is_blocked else Exit.GOOD
+    left = [
+        *done.needed,
+        *done.left,
+        f"Commit {options.folder} and {WORKFLOW}, and open a pull request.",
+    ]
+    code = Exit.ACTION_REQUIRED if done.needed else Exit.GOOD
     if wants_json(options):
         say_json({"done": done.steps, "next": left, "exit_code": code})
     else:
