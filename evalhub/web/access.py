@@ -2,19 +2,21 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, TypeVar
 
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 
 from evalhub.tasks import trail
 
 Rest = ParamSpec("Rest")
+Answer = TypeVar("Answer", bound=HttpResponseBase)
 
 
 def signed_in(
-    view: Callable[Concatenate[HttpRequest, Rest], HttpResponse],
-) -> Callable[Concatenate[HttpRequest, Rest], HttpResponse]:
+    view: Callable[Concatenate[HttpRequest, Rest], Answer],
+) -> Callable[Concatenate[HttpRequest, Rest], Answer | HttpResponse]:
     """Have people sign in before they see the page; they come back to it afterwards.
 
     A part that htmx asks for leads the whole page there: a redirect would put the sign-in page into
@@ -22,7 +24,9 @@ def signed_in(
     """
 
     @wraps(view)
-    def guarded(request: HttpRequest, /, *args: Rest.args, **kwargs: Rest.kwargs) -> HttpResponse:
+    def guarded(
+        request: HttpRequest, /, *args: Rest.args, **kwargs: Rest.kwargs
+    ) -> Answer | HttpResponse:
         if request.user.is_authenticated:
             trail.bind(user=request.user.get_username())
             return view(request, *args, **kwargs)

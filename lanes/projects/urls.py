@@ -1,7 +1,7 @@
 """Pages of this room."""
 
 from django.conf import settings
-from django.urls import path
+from django.urls import URLPattern, URLResolver, include, path
 
 from lanes.projects.views import (
     account,
@@ -16,14 +16,10 @@ from lanes.projects.views import (
     tokens,
 )
 
-if settings.GITHUB_SIGN_IN:
-    # Its models are there only where it is configured.
-    from lanes.projects.views import github
-
 _PROJECT = "projects/<project:project>/"
 _NOTICES = "projects/<project:project>/notices/"
 
-urlpatterns = [
+urlpatterns: list[URLPattern | URLResolver] = [
     path("sign-in/", sign_in.sign_in, name="sign-in"),
     path("sign-in/link/<str:secret>/", sign_in.sign_in_link, name="sign-in-link"),
     path("sign-out/", sign_in.sign_out, name="sign-out"),
@@ -80,8 +76,5 @@ urlpatterns = [
     ),
 ]
 if settings.GITHUB_SIGN_IN:
-    # django-allauth knows them by these names.
-    urlpatterns += [
-        path("sign-in/github/", github.github_sign_in, name="github_login"),
-        path("sign-in/github/callback/", github.github_callback, name="github_callback"),
-    ]
+    # Loaded by its name: the models that it needs are there only where it is configured.
+    urlpatterns += [path("sign-in/github/", include("lanes.projects.views.github"))]

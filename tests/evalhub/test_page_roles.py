@@ -38,15 +38,15 @@ def maintainers(status: int = 200) -> Answers:
 
 def people(status: int = 200) -> Answers:
     """Whoever has signed in."""
-    return Answers(*[status] * 5, 302)
+    return everybody(status)._replace(nobody=302)
 
 
 def everybody(status: int = 200) -> Answers:
-    return Answers(*[status] * 6)
+    return Answers(status, status, status, status, status, status)
 
 
 ADMINISTRATORS = Answers(200, 404, 404, 404, 404, 302)
-SIGNED_OUT = Answers(*[302] * 5, 200)
+SIGNED_OUT = everybody(302)._replace(nobody=200)
 """The page where one signs in: whoever has done so is sent on."""
 
 PAGES: dict[tuple[str, str], Answers] = {

@@ -28,6 +28,12 @@ class UnusableLinkError(DomainError):
     fix = "Make a new one with `manage.py sign_in_link`."
 
 
+class GitHubRefusedError(DomainError):
+    status = 403
+    code = "github-refused"
+    fix = "Begin again on the page where you sign in."
+
+
 class NoSuperuserError(DomainError):
     status = 409
     code = "no-superuser"

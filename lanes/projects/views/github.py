@@ -13,7 +13,7 @@ from allauth.socialaccount.models import SocialLogin
 from allauth.socialaccount.providers.github import views
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
+from django.urls import path, reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
@@ -22,17 +22,17 @@ from evalhub.web.errors import DomainError, ForbiddenError
 from evalhub.web.views import error_response
 from lanes.projects.operations import people
 from lanes.projects.operations import sign_in as operations
+from lanes.projects.operations.sign_in import GitHubRefusedError
 from lanes.projects.queries import invitations
 
 # A page of another site must not begin a sign-in: it takes a POST, which takes a CSRF token.
 github_sign_in = never_cache(require_POST(views.oauth2_login))
 github_callback = never_cache(require_safe(views.oauth2_callback))
-
-
-class GitHubRefusedError(DomainError):
-    status = 403
-    code = "github-refused"
-    fix = "Begin again on the page where you sign in."
+# django-allauth knows them by these names.
+urlpatterns = [
+    path("", github_sign_in, name="github_login"),
+    path("callback/", github_callback, name="github_callback"),
+]
 
 
 class SilentAdapter(DefaultAccountAdapter):  # type: ignore[misc]
