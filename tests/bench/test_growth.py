@@ -9,6 +9,7 @@ from django.test import Client
 
 from evalhub.tasks.app import app
 from evalhub.tasks.names import SWEEPS
+from evidence.store.operations import counting
 from lanes.projects.models import Project
 from tests.bench import workload
 from tests.bench.work import Work, counted
@@ -47,7 +48,9 @@ def test_work_stays_the_same_in_a_larger_store(client: Client) -> None:
 
 def generate(**options: object) -> None:
     call_command("generate", stdout=io.StringIO(), stderr=io.StringIO(), projects=1, **options)
-    # A database that has been used for a while knows how large its tables are.
+    # A store that has been used for a while has counted its segments, and knows how large its tables are.
+    while counting.count_stored():
+        pass
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")

@@ -25,14 +25,20 @@ def hold_baselines(*, at: datetime) -> int:
 
 
 def _adopted() -> Iterator[tuple[int, str]]:
-    suites = Baseline.objects.order_by("project_id", "suite_name", "kind")
-    projects = Project.objects.in_bulk()
-    for project_id, suite, kind in suites.values_list(
-        "project_id", "suite_name", "kind"
-    ).distinct():
-        chosen = BaselineKind(kind)
-        for plan in baselines.adopted_plans(projects[project_id], suite, chosen):
-            yield plan.pk, f"A {chosen.value.lower()} baseline of {suite}."
+    for project in Project.objects.order_by("pk"):
+        for suite in _suites_with_baselines(project):
+            for kind in BaselineKind:
+                for plan in baselines.adopted_plans(project, suite, kind):
+                    yield plan.pk, f"A {kind.value.lower()} baseline of {suite}."
+
+
+def _suites_with_baselines(project: Project) -> Iterator[str]:
+    """Yield each suite once, from one index entry to the next: adoptions are as many as nights."""
+    names = Baseline.objects.filter(project=project).order_by("suite_name")
+    suite = names.values_list("suite_name", flat=True).first()
+    while suite is not None:
+        yield suite
+        suite = names.filter(suite_name__gt=suite).values_list("suite_name", flat=True).first()
 
 
 def _named_by_policies() -> Iterator[tuple[int, str]]:

@@ -181,7 +181,7 @@ def test_a_superseded_spool_keeps_its_receipts_and_is_not_sealed(
     assert code == Exit.WRONG_INPUT
     assert "was superseded" in captured.err
     # The same bytes get the same receipts: what was delivered in time stays accepted.
-    assert "is not sealed: 5 items are accepted." in captured.out
+    assert "is not sealed: 6 items are accepted." in captured.out
 
 
 @pytest.mark.usefixtures("connected")

@@ -53,8 +53,8 @@ class Step(NamedTuple):
 
 # The bytes have no name yet, and then they have.
 OF_A_DIRECTORY = [
-    Step("c_call", "storage.py", "put", "fsync"),
-    Step("call", "storage.py", "_sync_folder"),
+    Step("c_call", "directory.py", "put", "fsync"),
+    Step("call", "directory.py", "_sync_folder"),
 ]
 
 
@@ -63,7 +63,7 @@ STEPS = [
     # Every byte is here, and nothing is stored.
     Step("return", "uploads.py", "received_upload"),
     Step("call", "intake.py", "_stored_object"),
-    Step("call", "storage.py", "put"),
+    Step("call", "directory.py", "put"),
     *OF_A_DIRECTORY,
     # The object is durable.
     Step("return", "intake.py", "_stored_object"),
