@@ -130,9 +130,11 @@ class WrittenSegment(NamedTuple):
 
 
 def write_segment(
-    path: Path, header: SegmentHeader, members: Iterable[tuple[str, bytes | Path]]
+    path: Path, header: SegmentHeader, members: Iterable[tuple[str, bytes | BinaryIO]]
 ) -> WrittenSegment:
     """Write a segment durably: equal content gives equal bytes, and `path` appears complete or never.
+
+    Contents are bytes, or open files that can be sought and that nobody else writes to; they stay open.
 
     Raises:
         ArchiveError: if two members have one name, or a name that `open_archive` would refuse.
@@ -156,7 +158,7 @@ def write_segment(
 
 
 def write_archive(
-    file: BinaryIO, header: SegmentHeader, members: Iterable[tuple[str, bytes | Path]]
+    file: BinaryIO, header: SegmentHeader, members: Iterable[tuple[str, bytes | BinaryIO]]
 ) -> WrittenSegment:
     """Write a segment into an open, empty, seekable file; as `write_segment`, without its durability."""
     _write(file, header, members)
@@ -164,7 +166,7 @@ def write_archive(
 
 
 def _write(
-    file: BinaryIO, header: SegmentHeader, members: Iterable[tuple[str, bytes | Path]]
+    file: BinaryIO, header: SegmentHeader, members: Iterable[tuple[str, bytes | BinaryIO]]
 ) -> None:
     names: list[str] = [HEADER_PATH]
     ratio = ArchiveLimits().ratio
@@ -174,18 +176,14 @@ def _write(
             refuse_unsafe_name(name)
             names.append(name)
             info = _info(name)
-            with _opened(content) as source:
-                if _would_be_too_dense(source, ratio=ratio):
-                    # The server takes a member for a bomb when it deflates so well.
-                    info.compress_type = zipfile.ZIP_STORED
-                source.seek(0)
-                with archive.open(info, "w") as target:
-                    shutil.copyfileobj(source, target, _CHUNK)
+            source = io.BytesIO(content) if isinstance(content, bytes) else content
+            if _would_be_too_dense(source, ratio=ratio):
+                # The server takes a member for a bomb when it deflates so well.
+                info.compress_type = zipfile.ZIP_STORED
+            source.seek(0)
+            with archive.open(info, "w") as target:
+                shutil.copyfileobj(source, target, _CHUNK)
         refuse_equal_names(names)
-
-
-def _opened(content: bytes | Path) -> BinaryIO:
-    return io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
 
 
 def _would_be_too_dense(source: BinaryIO, *, ratio: int) -> bool:

@@ -26,6 +26,8 @@ _PRIVATE_KEY = re.compile(
 )
 # It begins with letters that are rare, so that what it costs is looking for them.
 _PASSWORD_IN_URL = re.compile(rb"://[^\s:/@\"'<>\\]{1,64}:([^\s:/@\"'<>\\]{8,128})@")
+HEAD_BYTES = 8192
+"""By so many bytes at its beginning is told whether something is text."""
 _OWN_RULES = Path(__file__).with_name("secret_rules.yml")
 
 
@@ -169,5 +171,5 @@ _ESCAPES = {b"\\n": b"\n", b"\\r": b"\r", b"\\t": b"\t"}
 
 
 def is_binary(data: bytes) -> bool:
-    """Return whether bytes are no text that anybody could look through."""
-    return b"\x00" in data[:8192]
+    """Return whether bytes are no text that anybody could look through; their head shows it."""
+    return b"\x00" in data[:HEAD_BYTES]

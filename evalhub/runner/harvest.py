@@ -18,13 +18,12 @@ from evalhub.protocol.paths import LONGEST_PATH, ItemKind, ItemPath, format_path
 from evalhub.protocol.plan import RunKey
 from evalhub.protocol.records import Failure, Result
 from evalhub.protocol.scalars import Record, rfc3339
-from evalhub.runner.agent_files import agent_files, plain_file
+from evalhub.runner.agent_files import LARGEST_FILE_BYTES, agent_files, plain_file
 from evalhub.runner.growing import WHOLE, Bounds, Taken
-from evalhub.runner.members import Member
+from evalhub.runner.members import LeftFile, Member
 from evalhub.runner.spool import RunEnded
 from evalhub.runner.transcripts import Ending, json_bytes, lane_turn, take_judge_lines, take_turns
 
-LARGEST_FILE_BYTES = 64 * 2**20
 _LARGEST_RECORD_BYTES = 8 * 2**20
 _MOST_FILES = 1000
 _MOST_SENTENCES = 5
@@ -38,7 +37,7 @@ class Harvest:
 
     outcome: str | None = None
     record: list[Member] = field(default_factory=list)
-    bulk: list[Member] = field(default_factory=list)
+    bulk: list[Member | LeftFile] = field(default_factory=list)
     sentences: list[str] = field(default_factory=list)
     transcript_parts: int = 0
     is_more: bool = False
@@ -307,7 +306,7 @@ def _add_files(folder: Path, key: RunKey, found: Harvest) -> None:
             )
         elif path not in taken:
             taken.add(path)
-            found.bulk.append(Member(path, file.path))
+            found.bulk.append(LeftFile(path, file))
     faults = _Faults(found, f"{key}: files")
     for sentence in left_out:
         faults.tell(f"{sentence} (not sent)")

@@ -1,9 +1,10 @@
 """What segments carry: items, and which of them go into one segment."""
 
+import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
+from evalhub.runner.agent_files import AgentFile
 from evalhub.runner.documents import JsonObject
 
 # The header and the ZIP's own fields of a member, so that a full segment stays within its limit.
@@ -14,16 +15,25 @@ _LARGE_BYTES = 2**20
 
 
 class Member(NamedTuple):
-    """One item: its path in the segment, and its bytes or the file that holds them."""
+    """One item: its path in the segment, and its bytes or an open file of the lane's own with them."""
 
     path: str
-    content: bytes | Path
+    content: bytes | BinaryIO
     origin: JsonObject | None = None
     """Of a part of a growing file: what of that file it was made of."""
 
     @property
     def size_bytes(self) -> int:
-        return len(self.content) if isinstance(self.content, bytes) else self.content.stat().st_size
+        if isinstance(self.content, bytes):
+            return len(self.content)
+        return self.content.seek(0, os.SEEK_END)
+
+
+class LeftFile(NamedTuple):
+    """An item to be: a file that an agent left, which anybody may still change."""
+
+    path: str
+    file: AgentFile
 
 
 def batches(members: Sequence[Member], *, limit: int) -> Iterator[list[Member]]:

@@ -12,17 +12,18 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from evalhub.protocol.faults import DocumentError, parse_document
 from evalhub.protocol.paths import ItemKind, ItemPath, PathError, format_path, parse_path
 from evalhub.protocol.records import Redactions
 from evalhub.protocol.redaction import Held, is_looked_at, redacted
 from evalhub.protocol.scalars import Count, Record
-from evalhub.protocol.secrets import Secret
+from evalhub.protocol.secrets import HEAD_BYTES, Secret
 from evalhub.runner.documents import write_whole
 from evalhub.runner.errors import InputError
 from evalhub.runner.members import Member
+from evalhub.runner.own_copies import rewrite
 
 _BODY_PREFIX = "body-"
 _BODY_FIELD = re.compile(rb'("body"[ ]{0,4}:[ ]{0,4}"sha256:)([0-9a-f]{64})')
@@ -85,7 +86,6 @@ class Redaction:
 
     def __init__(self, folder: Path, held: Iterable[Secret]) -> None:
         self._path = folder / "redactions.json"
-        self._copies = folder / "redacted"
         self._held = Held(held)
         self._guard = threading.Lock()
         memory = _remembered(self._path)
@@ -99,6 +99,7 @@ class Redaction:
     def cleaned(self, members: Iterable[Member]) -> list[Member]:
         """Return items without secrets, each under the path that its content then has.
 
+        What lies in an open file is changed there.
         Equal items give equal ones, in this process and in a later one over the same spool.
 
         Raises:
@@ -144,17 +145,20 @@ class Redaction:
     def _cleaned_one(self, member: Member) -> Member:
         item = _parsed(member.path)
         content = member.content
-        data = content if isinstance(content, bytes) else content.read_bytes()
         counts: Counter[str] = Counter()
         path = self._named(member.path, item, counts)
         kind = item.kind if item is not None else ItemKind.FILE
-        if kind is ItemKind.FILE and not is_looked_at(data, kind):
+        if not is_looked_at(_read(content, most=HEAD_BYTES), kind):
             self._note(path, _ItemNote(counts=dict(counts), looked_at=False))
             return member._replace(path=path)
+        data = _read(content)
         done = redacted(data, kind, held=self._held, number=self._number)
         counts.update(done.counts)
         if done.is_changed:
-            content = self._kept(done.data, content)
+            if isinstance(content, bytes):
+                content = done.data
+            else:
+                rewrite(content, done.data)
             path = self._renamed_body(path, item, old=data, new=done.data)
         if counts:
             self._note(path, _ItemNote(counts=dict(counts)))
@@ -180,14 +184,6 @@ class Redaction:
             return path
         counts.update(done.counts)
         return format_path(item._replace(name=done.data.decode(errors="surrogatepass")))
-
-    def _kept(self, data: bytes, content: bytes | Path) -> bytes | Path:
-        """Return the new content: on the disk where the agent's was, so that memory stays free."""
-        if isinstance(content, bytes):
-            return data
-        copy = self._copies / _hex_digest(data)
-        write_whole(copy, data, mode=0o600, survives_power_cut=False)
-        return copy
 
     def _number(self, secret: Secret) -> int:
         digest = hmac.new(
@@ -231,6 +227,13 @@ def _with_new_names(member: Member, renamed: Mapping[str, str]) -> Member:
         member.content,
     )
     return member._replace(content=content)
+
+
+def _read(content: bytes | BinaryIO, *, most: int = -1) -> bytes:
+    if isinstance(content, bytes):
+        return content
+    content.seek(0)
+    return content.read(most)
 
 
 def _hex_digest(data: bytes) -> str:

@@ -16,10 +16,10 @@ nothing that was on disk, and `evalhub push` can go on from a copy on another ma
 is ever written here.
 """
 
-import hashlib
 import threading
 import zipfile
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -33,15 +33,15 @@ from evalhub.protocol.segments import Receipt, SegmentDigest, SegmentHeader
 from evalhub.protocol.zip_structure import ArchiveError
 from evalhub.runner.documents import JsonObject, write_whole
 from evalhub.runner.errors import DISK_FULL, DiskFullError, InputError, RunnerError
-from evalhub.runner.members import Member, batches
+from evalhub.runner.members import LeftFile, Member, batches
 from evalhub.runner.origins import ORIGINS, Origins, sync_folder
+from evalhub.runner.own_copies import in_own_copies
 from evalhub.runner.redaction import Redaction
 from evalhub.runner.redaction_values import secrets_of_this_process
 from evalhub.runner.segment_files import Segment, kept_answer, whole_segment
+from evalhub.runner.spool_folders import disk_names
 
 SegmentClass = Literal["record", "bulk"]
-# File systems take 255 bytes; percent-encoding makes up to twelve of one character.
-_LONGEST_NAME = 180
 
 
 class SpoolError(RunnerError):
@@ -166,10 +166,10 @@ class Spool:
     # Runs
 
     def run_folder(self, key: RunKey) -> Path:
-        return self.folder.joinpath(*_disk_names(run_folder(key)))
+        return self.folder.joinpath(*disk_names(run_folder(key)))
 
     def ended_path(self, key: RunKey) -> Path:
-        _, scenario, arm, epoch = _disk_names(run_folder(key))
+        _, scenario, arm, epoch = disk_names(run_folder(key))
         return self.folder / "ended" / scenario / arm / f"{epoch}.json"
 
     def mark_ended(self, key: RunKey, ended: RunEnded) -> None:
@@ -227,19 +227,33 @@ class Spool:
         with self._guard:
             return sum(path.startswith(prefix) for path in self._cut_paths)
 
-    def cut(self, kind: SegmentClass, members: Iterable[Member], *, at: datetime) -> list[Segment]:
+    def cut(
+        self, kind: SegmentClass, members: Iterable[Member | LeftFile], *, at: datetime
+    ) -> list[Segment]:
         """Write items that are in no segment yet into as many segments as they need.
 
         Raises:
             DiskFullError: if there is no room for one; those before it stand.
             SpoolError: if one cannot be written for another reason.
         """
-        clean = self.redaction.cleaned(m for m in members if not self.has(m.path))
+        fresh = (member for member in members if not self.has(member.path))
+        groups = in_own_copies(fresh, folder=self.folder, leave_out=self._leave_out)
+        with closing(groups):
+            return [segment for group in groups for segment in self._cut_group(kind, group, at)]
+
+    def _cut_group(self, kind: SegmentClass, group: list[Member], at: datetime) -> list[Segment]:
+        clean = self.redaction.cleaned(group)
         with self._guard:
             fresh = [member for member in clean if member.path not in self._cut_paths]
             whole = batches(fresh, limit=self.state.segment_bytes)
             cut = [self._written(kind, batch, at) for batch in whole]
             return [segment for segment in cut if segment is not None]
+
+    def _leave_out(self, sentence: str) -> None:
+        """Keep what could not be sent, once: what waited for room is tried again."""
+        clean = self.redaction.cleaned_sentence(sentence)
+        if clean not in self.left_out:
+            self.left_out.append(clean)
 
     def redactions(self) -> Member:
         """Return `lane/redactions.json` over what is in segments now."""
@@ -325,7 +339,7 @@ class Spool:
         if written.size_bytes > self.state.segment_bytes:
             # Only one that holds a single large item: batches stay below the limit.
             path.unlink()
-            self.left_out.append(
+            self._leave_out(
                 f"{members[0].path} has {written.size_bytes} bytes even when packed and is not sent; "
                 f"the store takes segments of at most {self.state.segment_bytes}."
             )
@@ -379,13 +393,3 @@ class Spool:
         except (OSError, DocumentError):
             return False
         return len(self.segments()) >= over.segments
-
-
-def _disk_names(path: str) -> list[str]:
-    """Return the components of a path as a file system takes them: a long one is cut and numbered."""
-    return [
-        part
-        if len(part) <= _LONGEST_NAME
-        else f"{part[:_LONGEST_NAME]}.{hashlib.sha256(part.encode()).hexdigest()[:16]}"
-        for part in path.split("/")
-    ]

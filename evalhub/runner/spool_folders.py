@@ -1,5 +1,6 @@
 """Where spools lie: in a folder, in folders of it, or in the ZIP file that CI made of them."""
 
+import hashlib
 import os
 import shutil
 import stat
@@ -13,6 +14,8 @@ from evalhub.runner.errors import InputError
 # A downloaded artifact has the folders above the spool as well.
 _DEEPEST_FOLDER = 8
 _LINK = stat.S_IFLNK
+# File systems take 255 bytes; percent-encoding makes up to twelve of one character.
+_LONGEST_NAME = 180
 
 
 def spools_in(folder: Path, *, report: Callable[[str], None]) -> list[Path]:
@@ -87,3 +90,13 @@ def _unpack(packed: zipfile.ZipFile, folder: Path) -> None:
         # Names that lead elsewhere are made harmless by `extract`; a link stays behind.
         if stat.S_IFMT(info.external_attr >> 16) != _LINK:
             packed.extract(info, folder)
+
+
+def disk_names(path: str) -> list[str]:
+    """Return the components of a path as a file system takes them: a long one is cut and numbered."""
+    return [
+        part
+        if len(part) <= _LONGEST_NAME
+        else f"{part[:_LONGEST_NAME]}.{hashlib.sha256(part.encode()).hexdigest()[:16]}"
+        for part in path.split("/")
+    ]

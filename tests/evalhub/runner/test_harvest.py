@@ -14,6 +14,7 @@ from evalhub.protocol.plan import RunKey
 from evalhub.runner import clock
 from evalhub.runner.growing import PART_BYTES
 from evalhub.runner.harvest import Harvest, harvest, harvest_or_loss
+from evalhub.runner.members import LeftFile
 from evalhub.runner.spool import RunEnded
 
 KEY = RunKey("refund-twice", "candidate+faults", 2)
@@ -51,7 +52,7 @@ def write_run(
 def contents(found: Harvest) -> dict[str, bytes]:
     members = [*found.record, *found.bulk]
     by_path = {
-        m.path: m.content if isinstance(m.content, bytes) else m.content.read_bytes()
+        m.path: (m.file.root / m.file.name).read_bytes() if isinstance(m, LeftFile) else m.content
         for m in members
     }
     assert len(by_path) == len(members)

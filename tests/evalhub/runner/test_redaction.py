@@ -11,8 +11,9 @@ from evalhub.protocol.faults import parse_document
 from evalhub.protocol.records import Redactions
 from evalhub.protocol.secrets import Secret
 from evalhub.runner import clock
+from evalhub.runner.agent_files import AgentFile
 from evalhub.runner.errors import InputError
-from evalhub.runner.members import Member
+from evalhub.runner.members import LeftFile, Member
 from evalhub.runner.redaction import LogLines, Redaction
 from evalhub.runner.redaction_values import environment_secrets, looks_secret
 from evalhub.runner.spool import Spool
@@ -92,8 +93,8 @@ def test_nothing_goes_into_a_segment_with_a_secret(tmp_path: Path) -> None:
         "bulk",
         [
             Member(f"{RUN}/transcript.1.ndjson", turns(f"{PASSWORD} {GITHUB_TOKEN}", PASSWORD)),
-            Member(f"{RUN}/files/notes%2Etxt", notes),
-            Member(f"{RUN}/files/picture%2Epng", picture),
+            LeftFile(f"{RUN}/files/notes%2Etxt", AgentFile(tmp_path, notes.name, 0)),
+            LeftFile(f"{RUN}/files/picture%2Epng", AgentFile(tmp_path, picture.name, 0)),
             Member(f"{RUN}/files/{GITHUB_TOKEN}%2Etxt", b"an innocent text"),
         ],
         at=clock.now(),

@@ -10,10 +10,11 @@ import pytest
 from evalhub.protocol.plan import RunKey
 from evalhub.protocol.segments import SegmentHeader, seal_digest
 from evalhub.runner import clock
+from evalhub.runner.agent_files import AgentFile
 from evalhub.runner.errors import InputError
 from evalhub.runner.holding import held
 from evalhub.runner.lane_log import LaneLog, fresh_log_members
-from evalhub.runner.members import Member
+from evalhub.runner.members import LeftFile, Member
 from evalhub.runner.spool import LaneState, Spool, SpoolError
 from tests.evalhub.runner.documents import make_plan, make_scenario, make_suite
 
@@ -96,7 +97,9 @@ def test_an_item_that_no_segment_can_hold_is_said_not_lost_in_silence(tmp_path: 
     large = tmp_path / "core"
     large.write_bytes(noise)
 
-    spool.cut("bulk", [Member(f"{RUN}/files/core", large)], at=clock.now())
+    spool.cut(
+        "bulk", [LeftFile(f"{RUN}/files/core", AgentFile(tmp_path, large.name, 0))], at=clock.now()
+    )
 
     assert spool.segments() == []
     assert "files/core has" in spool.left_out[0]
