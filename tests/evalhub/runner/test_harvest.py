@@ -51,10 +51,13 @@ def write_run(
 
 def contents(found: Harvest) -> dict[str, bytes]:
     members = [*found.record, *found.bulk]
-    by_path = {
-        m.path: (m.file.root / m.file.name).read_bytes() if isinstance(m, LeftFile) else m.content
-        for m in members
-    }
+    by_path: dict[str, bytes] = {}
+    for member in members:
+        if isinstance(member, LeftFile):
+            by_path[member.path] = (member.file.root / member.file.name).read_bytes()
+        else:
+            assert isinstance(member.content, bytes)
+            by_path[member.path] = member.content
     assert len(by_path) == len(members)
     # Every path is one that WIRE defines, and of this run.
     assert {parse_path(path).run for path in by_path} <= {KEY}
