@@ -14,7 +14,6 @@ urlpatterns = [
         views.quarantine_unmasked,
         name="quarantine-unmasked",
     ),
-    path("runs/<int:run_id>/", views.run, name="run"),
     path("runs/<int:run_id>/turns/<int:number>/", views.turn, name="run-turn"),
     path("items/<int:item_id>/", views.item, name="item"),
     path("items/<int:item_id>/raw", views.item_file, name="item-file"),

@@ -1,5 +1,7 @@
 """Pages of evidence: runs of a plan, a run, a turn, an item, a lane, the quarantine."""
 
+from collections.abc import Callable
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -72,9 +74,12 @@ def plan_runs(request: HttpRequest, digest: str) -> HttpResponse:
 @require_safe
 @signed_in
 @faults.noted(StorageOperation.READ, clock=timezone.now)
-def run(request: HttpRequest, run_id: int) -> HttpResponse:
+def run(
+    request: HttpRequest, run_id: int, *, baseline_of: Callable[[Run], Run | None]
+) -> HttpResponse:
     """Show one run: its transcript by page, the judges' rationale beside it, files and logs."""
     found = _readable_run(request, run_id)
+    compared = whole_number(request, "compared")
     document = plans.plan_document(found.plan)
     start = number_or(request, "from", 1)
     removed = Removed()
@@ -107,6 +112,8 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "items": items,
         "logs": records.lane_logs(found.attempt),
         "beside": runs.runs_beside(found),
+        "baseline": baseline_of(found),
+        "compared": compared and runs.run_of_project(found.plan.project, run_id=compared),
         "refusals": runs.refusals_of_run(found),
         "secrets": store.secrets_in_items(items),
     }

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
@@ -21,6 +22,7 @@ from evalhub.web.parameters import query_with
 from evidence.reader.queries import runs as reader
 from evidence.store import queries as store
 from evidence.store import storage
+from evidence.store.models import Run
 from gates.checks import queries as checks
 from gates.decisions import queries as decisions
 from gates.overview import metrics, presentation
@@ -190,17 +192,25 @@ def _baselines(
 def run_baseline(request: HttpRequest, run_id: int) -> HttpResponse:
     """Lead from a run to the baseline's run of the same key."""
     run = store.run_with_id(run_id)
-    plan = _readable_plan(request, run.plan.digest)
+    _readable_plan(request, run.plan.digest)
+    other = baseline_of(run)
+    if other is None:
+        raise NotFoundError(f"There is no baseline with a run of {run}.")
+    return redirect(f"{reverse('run', args=[other.pk])}?compared={run.pk}")
+
+
+def baseline_of(run: Run) -> Run | None:
+    """Return the run of the same key that a run was compared with, if there is one."""
+    plan = plan_queries.plan_with_digest(run.plan.digest)
     conclusion = decisions.newest_conclusion(plan)
     against = _baselines(
         plan, plan_queries.plan_document(plan), conclusion.content if conclusion else {}
     ).get(run.arm)
-    other = against and reader.run_of_key(
+    if against is None:
+        return None
+    return reader.run_of_key(
         against.place.plan_id, scenario=run.scenario, arm=against.place.arm, epoch=run.epoch
     )
-    if other is None:
-        raise NotFoundError(f"There is no baseline with a run of {run}.")
-    return redirect("run", other.pk)
 
 
 @require_safe

@@ -11,6 +11,7 @@ from evalhub.protocol.plan import RunKey
 from evalhub.protocol.policy import Policy
 from evidence.store.models import Item, Refusal, Run, Score
 from lanes.plans.models import Attempt, Plan
+from lanes.projects.models import Project
 
 
 class RunFilter(NamedTuple):
@@ -154,6 +155,11 @@ def run_of_key(plan_id: int, *, scenario: str, arm: str, epoch: int) -> Run | No
     runs = Run.objects.filter(plan_id=plan_id, scenario=scenario, arm=arm)
     same = runs.filter(epoch=epoch).order_by("-attempt__number", "-id").first()
     return same or runs.order_by("epoch", "-attempt__number", "-id").first()
+
+
+def run_of_project(project: Project, *, run_id: int) -> Run | None:
+    """Return a run of a project by its id; None where the project has no such run."""
+    return Run.objects.filter(pk=run_id, plan__project=project).first()
 
 
 def deciding_scores(

@@ -207,7 +207,22 @@ def test_run_leads_to_the_baselines_run_of_the_same_key(client: Client) -> None:
     response = client.get(reverse("run-baseline", args=[run.pk]))
 
     other = Run.objects.get(plan=baseline.plan, scenario="refunds-03", epoch=2)
-    assert response["Location"] == reverse("run", args=[other.pk])
+    back = reverse("run", args=[run.pk])
+    there = text(client, response["Location"])
+    assert response["Location"] == f"{reverse('run', args=[other.pk])}?compared={run.pk}"
+    assert f'href="{back}">Back to the run' in there
+    assert reverse("run-baseline", args=[run.pk]) in text(client, back)
+    # Its own comparator is none: it is the baseline.
+    assert reverse("run-baseline", args=[other.pk]) not in there
+
+
+def test_way_back_leads_into_no_other_project(client: Client) -> None:
+    run, foreign = make_run(), make_run()
+    as_member(client, run.plan)
+
+    html = text(client, f"{reverse('run', args=[run.pk])}?compared={foreign.pk}")
+
+    assert "Back to the run" not in html
 
 
 def test_run_without_a_baseline_says_so(client: Client) -> None:
@@ -217,6 +232,7 @@ def test_run_without_a_baseline_says_so(client: Client) -> None:
     html = text(client, reverse("run-baseline", args=[run.pk]), status=404)
 
     assert "There is no baseline with a run of" in html
+    assert reverse("run-baseline", args=[run.pk]) not in text(client, reverse("run", args=[run.pk]))
 
 
 def test_list_filters_by_suite_project_and_conclusion(client: Client) -> None:
