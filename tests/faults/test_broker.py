@@ -90,7 +90,8 @@ def test_lane_that_died_while_the_broker_was_away_is_found_and_its_plan_decided(
 
     evaluation.wait_for_conclusion("failure")
     assert wait_for(lambda: evaluation.attempt_state() == "SILENT", 30)
-    evaluation.push()
+    # Whether the second run had come to a result is chance.
+    evaluation.push(codes=(0, 1))
 
     # What it had left in its spool still counts, and has the plan decided anew.
     assert wait_for(lambda: evaluation.attempt_state() == "SEALED", 30)
