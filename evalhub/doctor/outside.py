@@ -86,7 +86,7 @@ def _without_credentials() -> Finding:
         return ok("GitHub", "No credentials are set, and no check waits for any.")
     return wrong(
         "GitHub",
-        f"{waiting} check(s) wait, because no credentials are set.",
+        f"{waiting} check{' waits' if waiting == 1 else 's wait'}, because no credentials are set.",
         fix="Set EVALHUB_GITHUB_TOKEN (or EVALHUB_GITHUB_TOKEN_FILE) to a token with `checks: write`.",
     )
 

@@ -111,7 +111,8 @@ def plan(request: HttpRequest, digest: str) -> HttpResponse:
         "conclusion": conclusion,
         "content": content,
         "sentences": content.get("sentences", []),
-        "steps": presentation.next_steps(content),
+        # Nothing runs here for a plan of another installation.
+        "steps": [] if found.is_foreign else presentation.next_steps(content),
         "verdicts": presentation.verdicts(content),
         "failed": reader.failed_runs(
             found, baselines={arm: b.place for arm, b in against.items()}, limit=FAILED_SHOWN

@@ -46,7 +46,9 @@ def purge(options: argparse.Namespace) -> int:
         return Exit.GOOD
     what = f"{answer['segments']} segments with {answer['size_bytes']} bytes"
     if not options.yes:
-        say(f"{what} would go, with evidence of {answer['runs']} runs.")
+        say(
+            f"{what} would go, with evidence of {answer['runs']} run{'' if answer['runs'] == 1 else 's'}."
+        )
         if answer["records"]:
             say(f"{answer['records']} hold records: the conclusion can then not be recomputed.")
         for pin in answer["pins"]:

@@ -121,7 +121,7 @@ def test_checks_that_wait_for_credentials_are_told(settings: Settings) -> None:
 
     finding = only(outside.credentials_of_github(clock=timezone.now), WRONG)
 
-    assert finding.sentence == "1 check(s) wait, because no credentials are set."
+    assert finding.sentence == "1 check waits, because no credentials are set."
 
 
 def test_mail_server_that_is_away_is_told(settings: Settings) -> None:

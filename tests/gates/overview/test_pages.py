@@ -5,6 +5,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from evidence.store.models import Run
@@ -309,3 +310,24 @@ def test_foreign_plan_says_that_it_has_no_check(client: Client) -> None:
 
     assert "No check: the plan was imported" in page
     assert "No check was asked for yet" not in page
+
+
+def test_foreign_plan_asks_nobody_to_run_lanes_again(client: Client) -> None:
+    plan = make_conclusion(make_gated_project(), steady("candidate")).plan
+    as_member(client, plan)
+    assert "What to do next" in text(client, plan_address(plan))
+    Plan.objects.filter(pk=plan.pk).update(is_foreign=True, closed_at=timezone.now())
+
+    page = text(client, plan_address(plan))
+
+    assert "What to do next" not in page
+    assert "Lanes are told to stop" not in page
+
+
+def test_cancelled_plan_labels_the_verdicts_of_before(client: Client) -> None:
+    plan = make_conclusion(make_gated_project(), steady("candidate")).plan
+    as_member(client, plan)
+    assert "before the plan ran again" not in text(client, plan_address(plan))
+    Plan.objects.filter(pk=plan.pk).update(cancelled_at=timezone.now())
+
+    assert "before the plan ran again" in text(client, plan_address(plan))

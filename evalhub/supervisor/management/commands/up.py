@@ -35,7 +35,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         address = Address(options["host"], options["port"])
         try:
-            listening = bound_listener(address, otherwise="choose another with --port")
+            listening = bound_listener(
+                address, otherwise="choose another with --port (make: PORT=)"
+            )
             with blocked_signals(), listening as listener:
                 directory = claim_data_directory(options["data"].absolute())
                 try:
