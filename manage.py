@@ -53,6 +53,16 @@ def _unreadable_settings() -> list[str]:
         os.environ.update(environment)
 
 
+def _lacks_migrations() -> bool:
+    """Say whether the database answers, but has not all tables of this release."""
+    from evalhub.web import database
+
+    try:
+        return bool(database.unapplied_migrations())
+    except DatabaseError:
+        return False
+
+
 if __name__ == "__main__":
     data = _data_directory()
     if data is not None:
@@ -70,6 +80,11 @@ if __name__ == "__main__":
     except DatabaseError as error:
         from django.conf import settings
 
+        if _lacks_migrations():
+            sys.exit(
+                f"The tables of {settings.DATA_DIR} are not those of this release yet ({error}): wait"
+                " until `manage.py up` says that it is ready, or run `manage.py migrate`."
+            )
         sys.exit(
             f"The database of {settings.DATA_DIR} did not answer as expected ({error}). If evalhub runs"
             " on another data directory, name it in EVALHUB_DATA; if this one is new, run"
