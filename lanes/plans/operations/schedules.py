@@ -321,7 +321,7 @@ def _refuse_unfit(
     gap = timetable.shortest_gap(at) or _LONGEST_GRACE + queries.EARLY
     if gap < _SHORTEST_GAP:
         raise InvalidScheduleError(
-            f"The cron expression was {wanted.cron!r}, which is due {_minutes(gap)} minutes after"
+            f"The cron expression was {wanted.cron!r}, which is due {_minutes(gap)} min after"
             f" it was due; expected at least {_minutes(_SHORTEST_GAP)} minutes between two times."
         )
     if timedelta(minutes=wanted.grace_minutes) > gap - queries.EARLY:

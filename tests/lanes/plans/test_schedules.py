@@ -283,7 +283,7 @@ def test_same_schedule_put_again_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("cron", "grace_minutes", "said"),
     [
-        ("* * * * *", 0, "1 minutes after"),
+        ("* * * * *", 0, "1 min after"),
         ("*/30 * * * *", 0, "at least 60 minutes"),
         ("0 3,4 * * *", 60, "at most 55"),
         ("0 3 * * *", 1436, "at most 1435"),
