@@ -16,7 +16,7 @@ from tests.lanes.factories import make_user
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
-SMALL, ADDED = 3_000, 9_000
+SMALL, ADDED = 1_500, 4_500
 """Runs: four times as many plans lie beside the same plan."""
 _MORE = {"sqlite": 1.02, "postgresql": 2.0}
 """PostgreSQL chooses anew, among ways that are bounded by the plan, with each look at its tables."""
@@ -30,8 +30,8 @@ SHOWS_WHAT_THERE_IS = {
 }
 """Up to a page, five hundred attempts, or twenty baselines of a suite; the metrics count the categories of
 the thousand newest refusals."""
-COUNTS_WHAT_CAME = {"evidence.sweep_storage"}
-"""Some statements for each plan and class of which segments came since the last sweep."""
+COUNTS_WHAT_CAME = {"evidence.sweep_storage", "evidence.sweep_orphans"}
+"""Some statements for each plan and class, or attempt, of which segments came since the last sweep."""
 
 
 def test_work_stays_the_same_in_a_larger_store(client: Client) -> None:

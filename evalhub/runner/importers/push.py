@@ -17,7 +17,7 @@ from evalhub.runner.harvest import harvest
 from evalhub.runner.holding import held
 from evalhub.runner.importers.records import ImportedResults, ImportedRun
 from evalhub.runner.importers.results import READERS, read_inputs
-from evalhub.runner.members import Member
+from evalhub.runner.members import LeftFile, Member
 from evalhub.runner.session import AttemptSession
 from evalhub.runner.spool import LaneState, Spool
 from evalhub.runner.stopping import Stop
@@ -118,7 +118,7 @@ def _cut(
 ) -> None:
     """Write each run's folder as an agent would have, and cut all of them into few segments."""
     record: list[Member] = []
-    bulk: list[Member] = []
+    bulk: list[Member | LeftFile] = []
     for key, run in keyed.items():
         folder = spool.run_folder(key)
         _write(folder, run)

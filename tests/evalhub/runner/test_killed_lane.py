@@ -25,7 +25,7 @@ from tests.evalhub.runner.loopback import RUN_TOKEN, LoopbackStore, loopback_sto
 
 pytestmark = pytest.mark.slow
 
-KILLS = 10
+KILLS = 6
 LONGEST_SECONDS = 3.0
 
 # Writes turns without a pause between two of them, and says so.

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
@@ -57,6 +57,7 @@ def do(step: str, project: Project, plan: str, *, number: int, microusd: int) ->
 
 
 class TestFolding(TestCase):
+    @settings(max_examples=40)
     @given(steps=st.lists(STEPS, max_size=15))
     def test_sums_are_those_of_all_rows(self, steps: list[tuple[str, str, int]]) -> None:
         project = make_project()

@@ -103,7 +103,7 @@ def test_pages_follow_each_other_through_open_and_others(client: Client, project
 
 
 @pytest.mark.slow
-def test_page_among_a_hundred_thousand_reads_a_page(
+def test_page_among_ten_thousand_reads_a_page(
     client: Client, project: Project, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     resolved = {"state": NoticeState.RESOLVED, "resolved_at": NOW}
@@ -117,9 +117,9 @@ def test_page_among_a_hundred_thousand_reads_a_page(
                 raised_at=NOW,
                 updated_at=NOW,
                 path="/",
-                **(resolved if number % 1000 else {}),
+                **(resolved if number % 50 else {}),
             )
-            for number in range(100_000)
+            for number in range(10_000)
         ),
         batch_size=5000,
     )
@@ -131,7 +131,7 @@ def test_page_among_a_hundred_thousand_reads_a_page(
         response = client.get("/projects/acme/agent/notices/")
     assert len(response.context["notices"]) == PER_PAGE
     last = page(client, "/projects/acme/agent/notices/?part=rest&before=1000000")
-    assert "s99999" in last
+    assert "s9999" in last
     assert '<span class="count">100+' in last
 
 
