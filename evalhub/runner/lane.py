@@ -273,8 +273,8 @@ class _Attempt:
         return self.stop.is_by_signal() or self.stop.reason not in {None, _BUDGET}
 
     def _told_to_stop(self, reason: str) -> None:
-        if reason == "sealed" and self._phase == "sending":
-            # The answer to this lane's own seal is on its way, or was lost and is asked for again.
+        if reason == "sealed" and self._phase in {"sending", "sealed"}:
+            # By this lane itself; the answer came, is on its way, or was lost and is asked for again.
             return
         self._report(f"The store says stop: {reason}.")
         self.stop.say(reason)
