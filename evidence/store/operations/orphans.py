@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from evalhub.protocol.canonical import Digest
 from evidence.store import queries
-from evidence.store.models import OrphanRound, Refusal, Segment, StorageOperation
+from evidence.store.models import OrphanRound, StorageOperation
 from evidence.store.operations import faults, intake, objects
 from evidence.store.operations.findings import digest_of
 from evidence.store.operations.objects import Piece, place_of
@@ -117,20 +117,13 @@ def _orphans(attempt: Attempt) -> Iterator[_Orphan]:
         piece = place.piece if place is not None else None
         if len(alone) > 1 or piece is None or piece.kind != "zip":
             continue
-        if not _is_known(attempt, alone[0]):
+        if not queries.has_rows(attempt, alone[0]):
             yield _Orphan(alone[0], piece)
 
 
 def _stem(key: str) -> str:
     folder, _, name = key.rpartition("/")
     return f"{folder}/{name.partition('.')[0]}"
-
-
-def _is_known(attempt: Attempt, key: str) -> bool:
-    return (
-        Segment.objects.filter(attempt=attempt, object_key=key).exists()
-        or Refusal.objects.filter(attempt=attempt, object_key=key, path="").exists()
-    )
 
 
 def _take(attempt: Attempt, orphan: _Orphan, *, at: datetime) -> bool:

@@ -13,13 +13,13 @@ from evalhub.protocol.segments import Receipt
 from evalhub.protocol.tombstones import TOMBSTONE
 from evidence.store import queries
 from evidence.store.models import Refusal, Removal, Segment
-from evidence.store.operations import objects, recording, removals, tombstones
+from evidence.store.operations import intake, objects, recording, removals, tombstones
 from evidence.store.operations.contents import Unfit
 from evidence.store.operations.findings import Grade, digest_of
 from evidence.store.operations.objects import Piece
 from evidence.store.operations.plan_folders import PlanFolder, StoredPiece
 from evidence.store.operations.plan_rows import KnownAttempt, PlanRows, Tally
-from evidence.store.operations.reading import Money, SegmentUnfitError, sorted_segment
+from evidence.store.operations.reading import Money, SegmentUnfitError
 from evidence.store.operations.recording import Before, SegmentConflictError
 from evidence.store.operations.rereading import Reread, reread
 from evidence.store.operations.rows import ReceiptContradictedError
@@ -181,7 +181,7 @@ class PlanRebuild:
         """
         for stem, kinds in one.folder.pieces.items():
             key = f"{stem}.zip"
-            if set(kinds) != {"zip"} or _has_rows(one.row, key):
+            if set(kinds) != {"zip"} or queries.has_rows(one.row, key):
                 continue
             if queries.is_purged(one.row.lane.plan):
                 # The sweep that carries the purge out removes it.
@@ -200,14 +200,11 @@ class PlanRebuild:
             if upload is None:
                 return
             try:
-                expected = recording.expected_of(attempt, at=self.at)
-                content = sorted_segment(upload.file, expected=expected, seq=piece.seq)
-            except SegmentUnfitError as error:
-                recording.quarantine_segment(attempt, upload, error, object_key=key, at=self.at)
+                intake.take_stored(attempt, piece.seq, upload, object_key=key, at=self.at)
+            except intake.SegmentRefusedError:
                 self.tally.refused_segments += 1
-                return
-            recording.record_segment(attempt, upload, content, object_key=key, at=self.at)
-            self.tally.segments += 1
+            else:
+                self.tally.segments += 1
 
     @contextmanager
     def _upload(self, key: str, piece: Piece) -> Iterator[Upload | None]:
@@ -226,11 +223,3 @@ class PlanRebuild:
                 yield None
                 return
             yield Upload(file, Digest(digest), size)
-
-
-def _has_rows(attempt: Attempt, key: str) -> bool:
-    """Return whether a segment has rows, though nothing lies beside it yet."""
-    return (
-        Segment.objects.filter(attempt=attempt, object_key=key).exists()
-        or Refusal.objects.filter(attempt=attempt, object_key=key, path="").exists()
-    )

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from evalhub.protocol.paths import ItemKind
 from evalhub.protocol.segments import SegmentDigest
 from evalhub.web.errors import NotFoundError
-from evidence.store.models import Item, PlanCopy, Run, Score, Segment
+from evidence.store.models import Item, PlanCopy, Refusal, Run, Score, Segment
 from lanes.plans.models import Attempt, Plan
 
 _RECORD_KINDS = (
@@ -95,6 +95,14 @@ def segment_digests(attempt: Attempt) -> list[SegmentDigest]:
     """Return what was received of an attempt, by seq."""
     rows = Segment.objects.filter(attempt=attempt).order_by("seq").values_list("seq", "sha256")
     return [SegmentDigest(*row) for row in rows]
+
+
+def has_rows(attempt: Attempt, object_key: str) -> bool:
+    """Return whether a segment has rows: as one that was received, or that was refused as a whole."""
+    return (
+        Segment.objects.filter(attempt=attempt, object_key=object_key).exists()
+        or Refusal.objects.filter(attempt=attempt, object_key=object_key, path="").exists()
+    )
 
 
 def run_rows(plan_ids: Collection[int]) -> list[RunRow]:
