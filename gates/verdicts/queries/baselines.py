@@ -52,20 +52,25 @@ def chosen_baseline(plan: Plan, kind: BaselineKind, *, evidence_digest: str) -> 
     return None if row is None else row.baseline
 
 
-def pooled_plans(plan: Plan, *, excluding: Sequence[Plan] = ()) -> list[Plan]:
-    """Return the other plans whose runs count for this one: same project, suite and commit.
-
-    Evidence of unknown origin never mixes into a verified plan's, and a foreign plan stands alone.
-    """
+def _others_of_commit(plan: Plan) -> QuerySet[Plan]:
+    """Select the other native gates of a plan's project, suite and commit."""
     if plan.tested_sha is None or plan.is_foreign:
-        return []
-    rows = Plan.objects.filter(
+        return Plan.objects.none()
+    return Plan.objects.filter(
         project_id=plan.project_id,
         suite_name=plan.suite_name,
         tested_sha=plan.tested_sha,
         kind="gate",
         is_foreign=False,
-    ).exclude(pk__in=[plan.pk, *(other.pk for other in excluding)])
+    ).exclude(pk=plan.pk)
+
+
+def pooled_plans(plan: Plan, *, excluding: Sequence[Plan] = ()) -> list[Plan]:
+    """Return the other plans whose runs count for this one: same project, suite and commit.
+
+    Evidence of unknown origin never mixes into a verified plan's, and a foreign plan stands alone.
+    """
+    rows = _others_of_commit(plan).exclude(pk__in=[other.pk for other in excluding])
     if plan.is_verified:
         rows = rows.filter(is_verified=True)
     # Sorted here: for an order SQLite would read an index of times, with every plan of the suite.
@@ -74,17 +79,7 @@ def pooled_plans(plan: Plan, *, excluding: Sequence[Plan] = ()) -> list[Plan]:
 
 def plans_that_pool(plan: Plan) -> list[int]:
     """Return the keys of the concluded plans for which this plan's runs count, the newest ones."""
-    if plan.tested_sha is None or plan.is_foreign:
-        return []
-    rows = Plan.objects.filter(
-        project_id=plan.project_id,
-        suite_name=plan.suite_name,
-        tested_sha=plan.tested_sha,
-        kind="gate",
-        is_foreign=False,
-        state=PlanState.CONCLUDED,
-        cancelled_at__isnull=True,
-    ).exclude(pk=plan.pk)
+    rows = _others_of_commit(plan).filter(state=PlanState.CONCLUDED, cancelled_at__isnull=True)
     if not plan.is_verified:
         rows = rows.filter(is_verified=False)
     newest_last = sorted(rows.values_list("registered_at", "pk"))
