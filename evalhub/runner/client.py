@@ -3,8 +3,7 @@
 import base64
 import ipaddress
 import os
-from collections.abc import Mapping, Sequence
-from email.utils import parsedate_to_datetime
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self, TypeVar
@@ -15,21 +14,20 @@ from pydantic import BaseModel, ValidationError
 
 from evalhub import __version__
 from evalhub.protocol.export import RUNS_HEADER
-from evalhub.protocol.faults import Fault
 from evalhub.protocol.identity import JWT_TYPE, TOKEN_EXCHANGE, ExchangedToken
 from evalhub.protocol.messages import (
     Heartbeat,
     HeartbeatAnswer,
     OpenedAttempt,
-    Problem,
     Registered,
     SealAnswer,
     SealRequest,
     TokenAnswer,
 )
 from evalhub.protocol.segments import Receipt
-from evalhub.runner.documents import JsonObject, fault_lines
-from evalhub.runner.errors import InputError, RunnerError, StoreUnreachableError
+from evalhub.runner.documents import JsonObject
+from evalhub.runner.errors import InputError, StoreUnreachableError
+from evalhub.runner.refusals import refusal
 from evalhub.runner.store_clock import StoreClock
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -40,21 +38,6 @@ _UPLOAD_TIMEOUT = httpx.Timeout(120, connect=10)
 # All of an archive is read several times before it is answered.
 _IMPORT_TIMEOUT = httpx.Timeout(1800, connect=10)
 _POLL_SLACK_SECONDS = 30
-_SHOWN_BODY = 200
-_LONGEST_RETRY_AFTER = 600
-# What the store says of a request that was cut or changed on its way: the next one may come through.
-_LOST_ON_THE_WAY = frozenset({"body-incomplete", "upload-incomplete", "digest-mismatch"})
-# How the store says that it does not know a plan.
-_NO_PLAN = "There is no plan "
-
-
-class StoreRefusedError(RunnerError):
-    """The store understood the request and refused it; the message says why and how to mend it."""
-
-    def __init__(self, sentence: str, *, status: int, code: str) -> None:
-        super().__init__(sentence)
-        self.status = status
-        self.code = code
 
 
 class OpenedAtStore(NamedTuple):
@@ -242,7 +225,7 @@ class Store:
             ) as answer:
                 if answer.status_code >= HTTPStatus.BAD_REQUEST:
                     answer.read()
-                    raise _refusal(answer, self.url)
+                    raise refusal(answer, self.url)
                 runs = answer.headers.get(RUNS_HEADER, "")
                 for piece in answer.iter_bytes():
                     size += into.write(piece)
@@ -341,7 +324,7 @@ class Store:
             ) from None
         self.clock.hear(answer.headers.get("Date"))
         if answer.status_code >= HTTPStatus.BAD_REQUEST:
-            raise _refusal(answer, self.url)
+            raise refusal(answer, self.url)
         return answer
 
     def _json(self, answer: httpx.Response) -> JsonObject:
@@ -400,64 +383,3 @@ def _model(model: type[Model], answer: httpx.Response) -> Model:
             f"that is not a {model.__name__} ({error.error_count()} faults); "
             "check that EVALHUB_URL is an evalhub server of this client's version."
         ) from None
-
-
-def _refusal(answer: httpx.Response, url: str) -> RunnerError:
-    sentence, code = _told(answer)
-    status = answer.status_code
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
-        told = f"The store at {url} cannot work now ({status}): {sentence}"
-        return StoreUnreachableError(told, code=code, retry_after_seconds=seconds_asked_for(answer))
-    if status == HTTPStatus.REQUEST_TIMEOUT or code in _LOST_ON_THE_WAY:
-        told = f"A request to the store at {url} did not arrive whole ({status}): {sentence}"
-        return StoreUnreachableError(told, code=code, retry_after_seconds=seconds_asked_for(answer))
-    return StoreRefusedError(f"{sentence}", status=status, code=code)
-
-
-def seconds_asked_for(answer: httpx.Response) -> int:
-    """Return the seconds that Retry-After names, as a number or as a date; 0 where it names none."""
-    text = answer.headers.get("Retry-After", "")
-    if text.isascii() and text.isdecimal():
-        seconds = float(text)
-    else:
-        seconds = _seconds_until(text, now=answer.headers.get("Date", ""))
-    return round(min(max(seconds, 0), _LONGEST_RETRY_AFTER))
-
-
-def _seconds_until(date: str, *, now: str) -> float:
-    """Return how far a date lies ahead, by the clock of whoever named it."""
-    try:
-        return (parsedate_to_datetime(date) - parsedate_to_datetime(now)).total_seconds()
-    except (TypeError, ValueError):
-        # Absent, no date, or one without a zone.
-        return 0
-
-
-class _Told(NamedTuple):
-    sentence: str
-    code: str
-
-
-def _told(answer: httpx.Response) -> _Told:
-    try:
-        problem = Problem.model_validate_json(answer.content, extra="ignore")
-    except ValidationError:
-        body = " ".join(answer.text[:_SHOWN_BODY].split())
-        place = f"{answer.request.method} {answer.request.url.path}"
-        return _Told(f"{place} was answered with {answer.status_code}: {body or 'nothing'}", "")
-    faults = [Fault(e.pointer, e.got, e.expected) for e in problem.errors]
-    detail = problem.detail
-    if answer.status_code == HTTPStatus.NOT_FOUND and detail.startswith(_NO_PLAN):
-        # Whoever asks for a plan by its digest has built it: only the next step is missing.
-        sentence = f"{detail.rstrip('.')}: register it first with `evalhub plan register FILE`."
-        return _Told(sentence, problem.code)
-    # One fault is in the sentence; of several, each is told once, on a line of its own.
-    if len(faults) > 1:
-        detail = f"{_without_faults(detail, faults)}{fault_lines(faults)}"
-    separator = "\n" if len(faults) > 1 else " "
-    return _Told(f"{detail}{separator}{problem.fix}" if problem.fix else detail, problem.code)
-
-
-def _without_faults(detail: str, faults: Sequence[Fault]) -> str:
-    places = [place for fault in faults if (place := detail.find(str(fault))) > 0]
-    return detail[: min(places)].rstrip() if places else detail

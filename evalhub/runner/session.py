@@ -9,8 +9,9 @@ from http import HTTPStatus
 from typing import TypeVar
 
 from evalhub.protocol.messages import OpenedAttempt
-from evalhub.runner.client import Store, StoreRefusedError
+from evalhub.runner.client import Store
 from evalhub.runner.errors import RunnerError
+from evalhub.runner.refusals import StoreRefusedError
 
 Answer = TypeVar("Answer")
 

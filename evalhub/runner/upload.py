@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 
-from evalhub.runner.client import StoreRefusedError
 from evalhub.runner.connection import delay_seconds
 from evalhub.runner.errors import InputError, RunnerError, StoreUnreachableError
+from evalhub.runner.refusals import StoreRefusedError
 from evalhub.runner.segment_files import Segment
 from evalhub.runner.session import AttemptSession
 from evalhub.runner.spool import Spool, SpoolError

@@ -15,13 +15,14 @@ from evalhub.protocol.identity import PublisherSettings
 from evalhub.protocol.policy import Policy
 from evalhub.protocol.suite import Suite
 from evalhub.runner import clock, first_files
-from evalhub.runner.client import Store, StoreRefusedError
+from evalhub.runner.client import Store
 from evalhub.runner.console import complain, say, say_json
 from evalhub.runner.documents import Loaded, read_document, write_document, write_whole
 from evalhub.runner.errors import Exit, InputError
 from evalhub.runner.first_files import Setting
 from evalhub.runner.options import store_token, store_url, wants_json
 from evalhub.runner.planning import ArmChoice, PlanRequest, build_plan
+from evalhub.runner.refusals import StoreRefusedError
 
 WORKFLOW = Path(".github/workflows/evalhub.yml")
 _CI_TOKEN = "GitHub Actions"  # noqa: S105 - the name of a token

@@ -23,8 +23,9 @@ from evalhub.runner.ci_identity import (
     advice_without_identity,
     found_identity,
 )
-from evalhub.runner.client import Store, StoreRefusedError
+from evalhub.runner.client import Store
 from evalhub.runner.errors import Exit, InputError, StoreUnreachableError
+from evalhub.runner.refusals import StoreRefusedError
 from gates.checks import tasks as _  # noqa: F401 - registers what a seal asks for
 from lanes.plans.models import Attempt, JobBinding, Plan
 from lanes.projects.models import Project, Token

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from evalhub.runner.client import Store, StoreRefusedError
+from evalhub.runner.client import Store
 from evalhub.runner.errors import InputError, RunnerError, StoreUnreachableError
+from evalhub.runner.refusals import StoreRefusedError
 
 Answering = Callable[[bytes], Store]
 

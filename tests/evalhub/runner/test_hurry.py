@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from evalhub.runner.client import seconds_asked_for
 from evalhub.runner.connection import delay_seconds
 from evalhub.runner.errors import Exit
+from evalhub.runner.refusals import seconds_asked_for
 from tests.evalhub.runner.alive import eventually, is_alive, number_in
 from tests.evalhub.runner.lanes import MadeLane, lane_process, make_lane, push_process, run
 from tests.evalhub.runner.loopback import LoopbackStore
