@@ -1,5 +1,7 @@
 """Receiving a segment: acknowledged only when bytes are stored, hashed here, and rows committed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import BinaryIO
 
@@ -79,41 +81,35 @@ def take_stored(
         SegmentRefusedError: if it is no safe archive or not for this address; its bytes are kept.
         PlanPurgedError: if all evidence of the plan was removed meanwhile; so is this.
     """
-    try:
-        return _taken(attempt, seq, upload, object_key=object_key, at=at, is_heard=is_heard)
-    except PlanPurgedError:
-        object_store().delete(object_key)
-        raise
-
-
-def _taken(
-    attempt: Attempt,
-    seq: int,
-    upload: Upload,
-    *,
-    object_key: str,
-    at: datetime,
-    is_heard: bool = True,
-) -> Received:
-    try:
-        expected = recording.expected_of(attempt, at=at)
-        content = sorted_segment(upload.file, expected=expected, seq=seq)
-    except SegmentUnfitError as error:
-        recording.quarantine_segment(
-            attempt, upload, error, object_key=object_key, at=at, is_heard=is_heard
+    with _not_kept_of_a_purged_plan(object_key):
+        try:
+            expected = recording.expected_of(attempt, at=at)
+            content = sorted_segment(upload.file, expected=expected, seq=seq)
+        except SegmentUnfitError as error:
+            recording.quarantine_segment(
+                attempt, upload, error, object_key=object_key, at=at, is_heard=is_heard
+            )
+            if queries.refused_and_removed(attempt, object_key) is not None:
+                _remove_again(object_key)
+            raise SegmentRefusedError(
+                f"The segment was refused as {error.unfit.category} ({error.unfit.code}):"
+                f" {error.unfit.detail}"
+            ) from None
+        received = recording.record_segment(
+            attempt, upload, content, object_key=object_key, at=at, is_heard=is_heard
         )
-        if queries.refused_and_removed(attempt, object_key) is not None:
-            _remove_again(object_key)
-        raise SegmentRefusedError(
-            f"The segment was refused as {error.unfit.category} ({error.unfit.code}):"
-            f" {error.unfit.detail}"
-        ) from None
-    received = recording.record_segment(
-        attempt, upload, content, object_key=object_key, at=at, is_heard=is_heard
-    )
     if not received.is_new and recording.is_removed(attempt, seq):
         _remove_again(object_key)
     return received
+
+
+@contextmanager
+def _not_kept_of_a_purged_plan(object_key: str) -> Iterator[None]:
+    try:
+        yield
+    except PlanPurgedError:
+        object_store().delete(object_key)
+        raise
 
 
 def _remove_again(object_key: str) -> None:
